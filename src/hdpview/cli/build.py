@@ -48,6 +48,14 @@ NoPerson = Annotated[
         show_default=False,
     ),
 ]
+People = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COL",
+        help="With --privacy-unit: count persons by this attribute too. May be given several times.",
+        show_default=False,
+    ),
+]
 Count = Annotated[
     str | None, typer.Option(help="Column of an aggregated table: how many records a row stands for.")
 ]
@@ -102,6 +110,7 @@ def build(
     privacy_unit: PrivacyUnit = None,
     max_rows: MaxRows = 1,
     no_person: NoPerson = None,
+    people: People = None,
     count: Count = None,
     ledger: LedgerFile = None,
     table: TableName = None,
@@ -135,6 +144,7 @@ def build(
         "max_rows": max_rows,
         "no_person": no_person or (),
         "count": count,
+        "people": people or (),
         "memory_limit": memory_limit,
         **({"focus": [tuple(output.names_in(names)) for names in focus]} if focus else {}),
     }

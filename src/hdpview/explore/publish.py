@@ -30,6 +30,7 @@ from hdpview.explore.answers import Json, describe_schema
 from hdpview.explore.bundle import bundled
 from hdpview.pview import PView
 from hdpview.query.bounds.noise import NoiseLaw
+from hdpview.query.errors.codes import RARE_SHARE
 from hdpview.query.errors.ends import typical_tail
 from hdpview.query.errors.kernels import MIN_ERROR_RECORDS, UNEVEN_WITHIN_BIN, error_model
 from hdpview.query.question.conditions import Condition, note_on
@@ -67,17 +68,15 @@ def page(view: PView, name: str) -> str:
     card = view.privacy_card()
     facts = {"checksum": checksum_of(view), "card": card.sections, "title": card.title}
     data = [f'<script type="application/json" id="facts">{_json(facts)}</script>']
-    content = _json(page_content(view, name))
-    for key, text in (("content", content), ("engine", _script("worker")), ("app", _script("app"))):
-        data.append(f'<script type="text/plain" id="{key}">{_zipped(text)}</script>')
-    scripts = [f'<script type="module">{loader}</script>']
+    texts = {"content": _json(page_content(view, name)), "engine": _script("worker"), "app": _script("app")}
+    data += [f'<script type="text/plain" id="{key}">{_zipped(text)}</script>' for key, text in texts.items()]
     replaced = {
         '<meta charset="utf-8" />': '<meta charset="utf-8" />\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}" />',
         "<title>hdpview explorer</title>": f"<title>{html.escape(name)} – hdpview</title>",
         '<link rel="stylesheet" href="style.css" />': f"<style>{_asset('style.css')}</style>",
         '<script type="module" src="app.js"></script>': "",
-        "</body>": "\n".join([*data, *scripts, "</body>"]),
+        "</body>": "\n".join([*data, f'<script type="module">{loader}</script>', "</body>"]),
     }
     found = _INDENTATION.sub("", _asset("index.html"))
     for old, new in replaced.items():
@@ -142,10 +141,7 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         {
             "attributes": list(piece.attributes),
             "bins": [int(first[a]) + n - 1 for a, n in zip(piece.attributes, piece.binnings, strict=True)],
-            "noise": piece.noise,
-            "kept": piece.kept,
-            "within": piece.within,
-            "scatter": list(piece.scatter),
+            **{name: getattr(piece, name) for name in ("noise", "kept", "within", "scatter")},
         }
         for piece in model.pieces.values()
     ]
@@ -160,6 +156,7 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         "totalVariance": model.total_variance,
         "codeVariance": model.code_variance.tolist(),
         "levels": model.levels.tolist(),
+        "rareShare": RARE_SHARE,
         "minErrorRecords": MIN_ERROR_RECORDS,
         "unevenWithinBin": UNEVEN_WITHIN_BIN,
         "pieces": pieces,

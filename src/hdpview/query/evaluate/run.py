@@ -18,8 +18,9 @@ from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
-from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
+from hdpview.query.evaluate.bare import Bare, BareAnswer, answer_bare, is_clear, read_bare
 from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of, shortened_line
+from hdpview.query.evaluate.people import answer_people, asks_for_people, read_people
 from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
@@ -28,6 +29,7 @@ from hdpview.view.data import ViewData
 
 if TYPE_CHECKING:  # the general path is imported when it is needed: plain counts do without
     from hdpview.query.evaluate.execute import Execution
+    from hdpview.query.evaluate.scan import Scan
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -156,9 +158,15 @@ def _run(
     with_intervals: bool,
     ranks: bool,
 ) -> Result:
+    if asks_for_people(tree, view):
+        asked = read_people(tree, view)
+        return _bare_result(
+            asked, answer_people(asked, view, confidence, counts), view, confidence, with_intervals
+        )
     bare = None if ranks else read_bare(tree, view.schema)
     if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
-        return _bare_result(bare, view, confidence, counts, interval, with_intervals)
+        answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
+        return _bare_result(bare, answer, view, confidence, with_intervals)
     from hdpview.query.evaluate.execute import Execution, deadline
 
     database = database_of(view)
@@ -187,14 +195,8 @@ def _guarded(ask: Callable[[], T]) -> T:
 
 
 def _bare_result(
-    bare: Bare,
-    view: ViewData,
-    confidence: float,
-    counts: CountKind,
-    interval: IntervalKind,
-    with_intervals: bool,
+    bare: Bare, answer: BareAnswer, view: ViewData, confidence: float, with_intervals: bool
 ) -> Result:
-    answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
     table = pa.table(answer.columns, names=list(bare.names))
     at = bare.items.index(None)
     outputs = [
@@ -211,6 +213,8 @@ def _bare_result(
 def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) -> list[Output]:
     """Names and types of a statement's outputs."""
     tree = _tree(statement, dialect)
+    if asks_for_people(tree, view):
+        return list(run(view, tree, with_intervals=False).outputs)
 
     def ask() -> list[Output]:
         from hdpview.query.evaluate.execute import Execution, deadline
@@ -299,30 +303,62 @@ def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper
     signs = never_negative(execution.statement.tree, positive)
     for i in lower:
         estimate = numbers_of(table.column(i))
-        least, greatest = _limits_of_mean(execution, i) or (0.0 if signs[i] else -np.inf, np.inf)
+        least, greatest = _limits(execution, i) or (0.0 if signs[i] else -np.inf, np.inf)
         lower[i] = np.fmin(np.maximum(lower[i], least), estimate)
         upper[i] = np.fmax(np.minimum(upper[i], greatest), estimate)
 
 
-def _limits_of_mean(execution: Execution, i: int) -> tuple[float, float] | None:
-    """The least and greatest values that a plain mean can have; None for any other output."""
+def _limits(execution: Execution, i: int) -> tuple[float, float] | None:
+    """The least and greatest values of a plain mean, a share, and what follows from shares by subtraction and
+    by multiplication with numbers; None for any other output.
+    """
     tree, scans = execution.statement.tree, execution.statement.scans
-    node = tree.selects[i].unalias().unnest() if isinstance(tree, exp.Select) else None
-    factor = 1.0
-    while isinstance(node, (exp.Mul, exp.Div)) and node.expression.is_number:
-        by = float(node.expression.to_py())
-        if not by:
+    if not isinstance(tree, exp.Select) or len(scans) != 1:
+        return None
+    return _limits_of_node(scans[0], tree.selects[i].unalias().unnest())
+
+
+def _base_of(node: exp.Expr) -> int | None:
+    """The number of the base sum that this is, if it is one."""
+    while isinstance(node, (exp.Paren, exp.Coalesce, exp.Nullif)):
+        node = node.this
+    name = node.name.removeprefix(f"{SECRET}b") if isinstance(node, exp.Column) else ""
+    return int(name) if name.isdecimal() else None
+
+
+def _limits_of_node(scan: Scan, node: exp.Expr) -> tuple[float, float] | None:
+    node = node.unnest()
+    sides = [node.args.get(name) for name in ("this", "expression")]
+    left, right = (side.unnest() if isinstance(side, exp.Expr) else exp.Null() for side in sides)
+    if isinstance(node, exp.Mul) and left.is_number:
+        left, right = right, left
+    if isinstance(node, exp.Div) and isinstance(left, exp.Mul):  # 100.0 * COUNT(…) / COUNT(*)
+        factor, part = (left.this, left.expression) if left.this.is_number else (left.expression, left.this)
+        return _limits_of_node(scan, exp.Mul(this=exp.Div(this=part, expression=right), expression=factor))
+    if isinstance(node, exp.Sub):
+        one, other = _limits_of_node(scan, left), _limits_of_node(scan, right)
+        return None if one is None or other is None else (one[0] - other[1], one[1] - other[0])
+    if isinstance(node, (exp.Mul, exp.Div)) and right.is_number:
+        by, inner = float(right.to_py()), _limits_of_node(scan, left)
+        if not by or inner is None:
             return None
-        factor, node = factor * by if isinstance(node, exp.Mul) else factor / by, node.this.unnest()
-    if len(scans) != 1 or not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
+        scaled = [end * by if isinstance(node, exp.Mul) else end / by for end in inner]
+        return min(scaled), max(scaled)
+    if isinstance(node, exp.Div):
+        part, whole = _base_of(left), _base_of(right)
+        if part is None or whole is None:
+            return None
+        values = [(own.values[:, own.of(part)], own.values[:, own.of(whole)]) for own in scan.clusters]
+        is_share = all(bool(((own >= 0) & (own <= of_whole)).all()) for own, of_whole in values)
+        return (0.0, 1.0) if is_share else None
+    if not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
         return None
     clamped = node.args["ifs"][0].args["true"]
     ends = [column.name for column in clamped.expressions if isinstance(column, exp.Column)]
     if not isinstance(clamped, exp.Least) or len(ends) != 1 or not ends[0].startswith(f"{SECRET}u"):
         return None
-    low, high = scans[0].limits(int(ends[0].removeprefix(f"{SECRET}u")))
-    ends_of_mean = factor * float(low.min(initial=np.inf)), factor * float(high.max(initial=-np.inf))
-    return min(ends_of_mean), max(ends_of_mean)
+    low, high = scan.limits(int(ends[0].removeprefix(f"{SECRET}u")))
+    return float(low.min(initial=np.inf)), float(high.max(initial=-np.inf))
 
 
 def _counts(execution: Execution) -> tuple[str, ...]:
