@@ -31,6 +31,7 @@ PEOPLE = Schema(
         Category(name="sex", values=("F", "M")),
         Boolean(name="smoker", nullable=True),
         Boolean(name="urban"),
+        Date(name="joined", min="2023-12-20", max="2024-02-10"),
     ]
 )
 VALUES: list[list[Any]] = [
@@ -41,6 +42,7 @@ VALUES: list[list[Any]] = [
     ["F", "M"],
     [False, True, None],
     [False, True],
+    [date(2023, 12, 20) + timedelta(days=i) for i in range(53)],
 ]
 Both = tuple[PView, duckdb.DuckDBPyConnection]
 

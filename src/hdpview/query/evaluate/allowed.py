@@ -14,7 +14,9 @@ MAX_NODES = 20_000
 MAX_DEPTH = 200
 # Characters that one call of a function may make of nothing.
 MAX_PADDING = 1_000
-MAX_LITERAL = 100_000
+MAX_LITERAL = 10_000
+# How many times longer REPEAT and REPLACE may make a text between them.
+MAX_GROWTH = 100_000
 
 WHAT_WORKS = (
     "A view answers SELECT … FROM view [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …] with "
@@ -66,7 +68,8 @@ _FUNCTIONS = _words(
 # Functions by the names that DuckDB and PostgreSQL give them.
 _NAMED = _words(
     """
-    ratio_to_report odds_ratio risk_ratio risk_difference dp_interval_low dp_interval_high mean quantile_cont
+    ratio_to_report odds_ratio risk_ratio risk_difference dp_interval_low dp_interval_high
+    dp_probability mean quantile_cont
     quantile_disc favg fsum kahan_sum sum_no_overflow count_star count_if var_pop var_samp variance
     stddev stddev_pop stddev_samp covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count
     regr_avgx regr_avgy skewness kurtosis kurtosis_pop list string_agg array_agg group_concat
@@ -97,11 +100,13 @@ _TABLES = ("view",)
 
 def check(tree: exp.Expr) -> None:
     """Raise a QueryError for the first thing in a statement that is not on the list."""
-    names = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    names, growth = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}, 1
     for n, node in enumerate(tree.walk()):
         if n > MAX_NODES:
             raise QueryError(f"The statement has more than {MAX_NODES:,} parts. Ask for less at a time.")
-        _check_node(node, names)
+        growth *= _check_node(node, names)
+        if growth > MAX_GROWTH:
+            raise QueryError("REPEAT and REPLACE would make texts that are too long.")
     _check_depth(tree)
 
 
@@ -114,7 +119,7 @@ def _check_depth(tree: exp.Expr) -> None:
         level = [child for node in level for child in node.iter_expressions()]
 
 
-def _check_node(node: exp.Expr, names: set[str]) -> None:
+def _check_node(node: exp.Expr, names: set[str]) -> int:
     if isinstance(node, exp.With) and node.args.get("recursive"):
         raise QueryError("WITH RECURSIVE is not supported. Write the steps out.")
     if isinstance(node, exp.Table):
@@ -134,7 +139,7 @@ def _check_node(node: exp.Expr, names: set[str]) -> None:
             raise _unknown_function(node.sql_name() if node.key != "anonymous" else node.name)
     elif node.key not in _STRUCTURE:
         raise QueryError(f"{shortened(node.key.upper())} is not supported. {WHAT_WORKS}")
-    _check_size(node)
+    return _check_size(node)
 
 
 def _is_named(node: exp.Func) -> bool:
@@ -160,18 +165,18 @@ def _check_table(node: exp.Table, names: set[str]) -> None:
         )
 
 
-def _check_size(node: exp.Expr) -> None:
-    """Functions that make long texts of nothing take a short, plain number."""
+def _check_size(node: exp.Expr) -> int:
+    """How many times longer a function may make its text. Lengths are short, plain numbers."""
     if isinstance(node, exp.Literal) and len(node.this) > MAX_LITERAL:
         raise QueryError(f"A text is longer than {MAX_LITERAL:,} characters.")
-    if isinstance(node, exp.Repeat):
-        length = node.args.get("times")
-    elif isinstance(node, exp.Pad):
-        length = node.expression
-    elif isinstance(node, exp.Anonymous) and node.name.lower() in ("repeat", "lpad", "rpad"):
-        length = node.expressions[1] if len(node.expressions) > 1 else None
-    else:
-        return
-    is_short = isinstance(length, exp.Literal) and length.is_int and int(length.this) <= MAX_PADDING
-    if not is_short:
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else node.key
+    if name in ("replace", "regexpreplace", "regexp_replace"):
+        given = node.args.get("replacement") or node.expression
+        return max(len(given.this), 1) if isinstance(given, exp.Literal) else 1
+    if name not in ("repeat", "pad", "lpad", "rpad"):
+        return 1
+    arguments = node.expressions if isinstance(node, exp.Anonymous) else []
+    length = arguments[1] if len(arguments) > 1 else node.args.get("times") or node.args.get("expression")
+    if not (isinstance(length, exp.Literal) and length.is_int and int(length.this) <= MAX_PADDING):
         raise QueryError(f"REPEAT, LPAD and RPAD take a plain number up to {MAX_PADDING:,}.")
+    return max(int(length.this), 1) if name == "repeat" else 1

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from hdpview.domain import Category, Datetime, Ordered, Schema
 from hdpview.errors import QueryError
+from hdpview.query.errors.ends import probability_above
 from hdpview.query.interval.answers import CountKind, IntervalKind, notes_on
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.spans import Estimates, group_estimates
@@ -28,6 +29,8 @@ from hdpview.query.question.conditions import code_shares, is_beyond
 from hdpview.query.question.where import boxes_of_tree
 from hdpview.view.data import ViewData
 
+# Rows that are left out are named if they belong to the first ones with at least this probability.
+MIN_CHANCE = 0.05
 _PARTS = {"expressions", "from_", "where", "group", "order", "limit", "kind", "hint"}
 
 
@@ -180,6 +183,7 @@ def answer_bare(
         a = bare.items[place]
         values = span.estimate.tolist() if a is None else keys[a]
         rows = _sorted(rows, values, falls, nulls_first)
+    note = _on_limit(bare, span, rows, keys, confidence) if interval == "typical" else ()
     rows = rows[: bare.limit]
     columns = []
     for a in bare.items:
@@ -192,7 +196,30 @@ def answer_bare(
             )
     attributes = frozenset(bare.keys) | {a for box in bare.boxes for a in box}
     kept = Estimates(*(column[rows] for column in span))
-    return BareAnswer(columns, kept, notes_on(list(bare.boxes), view), attributes)
+    return BareAnswer(columns, kept, (*notes_on(list(bare.boxes), view), *note), attributes)
+
+
+def _on_limit(
+    bare: Bare, span: Estimates, rows: NDArray[np.int64], keys: dict[int, list[Any]], confidence: float
+) -> tuple[str, ...]:
+    """A sentence on the first row that a limit leaves out, where it may belong to those shown."""
+    n = bare.limit
+    if not n or n >= len(rows) or not bare.order or bare.items[bare.order[0][0]] is not None:
+        return ()
+    last, left_out = rows[n - 1], rows[n]
+    gap = abs(float(span.estimate[last] - span.estimate[left_out]))
+    ends = span.upper - span.lower
+    chance = 1.0 - probability_above(gap, float(np.hypot(ends[last], ends[left_out])) / 2, confidence)
+    name = ", ".join(str(keys[a][left_out]) for a in bare.items if a is not None)
+    return (sentence_on_limit(name, chance),) if chance >= MIN_CHANCE else ()
+
+
+def sentence_on_limit(name: str, chance: float) -> str:
+    """That a row outside of LIMIT may belong inside."""
+    return (
+        f"Which rows come first is not certain: {name or 'another row'} is left out, and belongs among these "
+        f"with probability {chance:.0%}."
+    )
 
 
 def _arrow_type(schema: Schema, a: int) -> pa.DataType | None:

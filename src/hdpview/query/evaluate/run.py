@@ -18,17 +18,21 @@ from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
-from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
+from hdpview.query.errors.kernels import error_model
+from hdpview.query.evaluate.bare import MIN_CHANCE, Bare, answer_bare, is_clear, read_bare, sentence_on_limit
 from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of, shortened_line
+from hdpview.query.evaluate.deadline import TOO_LONG, Expired, deadline
 from hdpview.query.evaluate.released import is_material
 from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
 from hdpview.query.question.where import DIALECT, parse
+from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 
 if TYPE_CHECKING:  # the general path is imported when it is needed: plain counts do without
     from hdpview.query.evaluate.execute import Execution
+    from hdpview.query.evaluate.scan import Base
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -62,7 +66,7 @@ class Result:
     table: one column per output, names as DuckDB gives them, which may repeat.
     lower, upper: output → ends of its interval, NaN where there is none; microseconds for moments.
     notes: sentences that people should read. inferred: a sentence on relations that were not measured.
-    presence: share of draws in which each row belongs to the answer, where that was asked for.
+    ranks: how sure each row belongs to the answer, and the ends of its rank, where that was asked for.
     """
 
     outputs: Sequence[Output]
@@ -73,7 +77,7 @@ class Result:
     notes: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
     counts: tuple[str, ...] = ()
-    presence: Floats | None = None
+    ranks: tuple[Floats, ...] = ()
 
     @cached_property
     def names_of_outputs(self) -> list[list[str]]:
@@ -98,15 +102,16 @@ class Result:
             if i in self.lower:
                 columns += [_end_column(ends[i], column.type) for ends in (self.lower, self.upper)]
         names = self.names
-        if self.presence is not None:
-            columns.append(pa.array(self.presence))
+        columns += [pa.array(column) for column in self.ranks]
         notes = json.dumps([*self.notes, *self.inferred])
         return pa.table(columns, names=names).replace_schema_metadata({NOTES: notes})
 
     @property
     def names(self) -> list[str]:
         names = [name for own in self.names_of_outputs for name in own]
-        return names if self.presence is None else [*names, _free("presence", set(names))]
+        for name in ("presence", "rank_lower", "rank_upper")[: len(self.ranks)]:
+            names.append(_free(name, set(names)))
+        return names
 
     @property
     def measured(self) -> list[list[str]]:
@@ -139,7 +144,7 @@ def run(
 
     statement: SQL text, or a tree that is parsed already. dialect: the SQL it is written in.
     with_intervals: False where nobody looks at intervals: the answer takes a fraction of the time.
-    ranks: whether `presence` is wanted.
+    ranks: whether `presence` and the range of each row's rank are wanted.
     """
     check_confidence(confidence)
     check_kinds(counts, interval)
@@ -160,9 +165,12 @@ def _run(
     bare = None if ranks else read_bare(tree, view.schema)
     if bare is not None and (interval != "typical" or _is_closed(bare, view)):
         return _bare_result(bare, view, confidence, counts, interval, with_intervals)
-    from hdpview.query.evaluate.execute import Execution, deadline
+    from hdpview.query.evaluate.execute import Execution
 
     database = database_of(view)
+    for part in view.parts:  # made once for a view, on no statement's time
+        if not isinstance(part.components, Blocks):
+            error_model(part)
     with database.cursor() as cursor, deadline(cursor):
         execution = Execution(database, tree, dialect, cursor, raw=counts == "raw")
         if interval != "typical":
@@ -184,6 +192,8 @@ def _guarded(ask: Callable[[], T]) -> T:
         return ask()
     except RecursionError:
         raise QueryError("The statement is nested too deeply.") from None
+    except Expired:
+        raise QueryError(TOO_LONG) from None
     except HdpviewError:
         raise
     except Exception as problem:
@@ -220,7 +230,7 @@ def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) 
     tree = _tree(statement, dialect)
 
     def ask() -> list[Output]:
-        from hdpview.query.evaluate.execute import Execution, deadline
+        from hdpview.query.evaluate.execute import Execution
 
         database = database_of(view)
         with database.cursor() as cursor, deadline(cursor):
@@ -267,13 +277,29 @@ def _result(
     table = execution.estimate()
     lower: dict[int, Floats] = {}
     upper: dict[int, Floats] = {}
-    if with_intervals or statement.ends:
-        drawn = execution.draw(table, execution.n_draws(), _seed(execution), ranks)
+    of_rows: tuple[Floats, ...] = ()
+    if with_intervals or statement.ends or statement.probabilities:
+        n_draws, is_cut_off = execution.n_draws(), execution.is_cut_off
+        drawn = execution.draw(table, n_draws, _seed(execution), ranks or is_cut_off)
         for i, draws in drawn.items():
-            lower[i], upper[i] = ends(numbers_of(table.column(i)), draws.T, confidence)
+            found = ends(numbers_of(table.column(i)), draws.T, confidence)
+            lower[i], upper[i] = _within_limits(*found, draws)
+        if (ranks or is_cut_off) and table.num_rows:
+            known = execution.ranks(table, n_draws, confidence)
+            if is_cut_off and known.left_out_presence >= MIN_CHANCE:
+                statement.note(sentence_on_limit(known.left_out, known.left_out_presence))
+            columns = known.presence, known.best, known.worst
+            of_rows = tuple(column for column in columns if column is not None) if ranks else ()
     outputs = table.select(range(table.num_columns - 1))
     types = [_type_name(field.type) for field in outputs.schema]
     described = _outputs(execution, types)
+    for i in statement.probabilities:
+        lower.pop(i, None)
+        upper.pop(i, None)
+        if i in drawn:
+            shares = np.nanmean(drawn[i], axis=1)
+            outputs = outputs.set_column(i, outputs.schema.field(i).name, pa.array(shares, from_pandas=True))
+        described[i] = Output(described[i].name, "DOUBLE", False)
     for i, side in statement.ends.items():
         values = (lower if side < 0 else upper).pop(i, None)
         (upper if side < 0 else lower).pop(i, None)
@@ -287,8 +313,18 @@ def _result(
     outputs = outputs.rename_columns(statement.names)
     return Result(
         described, outputs, lower, upper, confidence, (*statement.notes, *_notes(execution)),
-        _inferred(execution), _counts(execution), execution.presence,
+        _inferred(execution), tuple(statement.names[i] for i in _plain_counts(execution)), of_rows,
     )  # fmt: skip
+
+
+def _within_limits(lower: Floats, upper: Floats, draws: Floats) -> tuple[Floats, Floats]:
+    """Ends no further than what several draws agree on, such as the least value that a mean can have."""
+    every = np.where(np.isnan(draws), np.inf, draws)
+    least, greatest = every.min(axis=1), -np.where(np.isnan(draws), np.inf, -draws).min(axis=1)
+    at_least, at_most = ((draws == limit[:, None]).sum(axis=1) > 2 for limit in (least, greatest))
+    return np.where(at_least, np.fmax(lower, least), lower), np.where(
+        at_most, np.fmin(upper, greatest), upper
+    )
 
 
 def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:
@@ -306,46 +342,39 @@ def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper
     signs = never_negative(execution.statement.tree, positive)
     for i in lower:
         estimate = numbers_of(table.column(i))
-        least, greatest = _limits_of_mean(execution, i) or (0.0 if signs[i] else -np.inf, np.inf)
-        lower[i] = np.fmin(np.maximum(lower[i], least), estimate)
-        upper[i] = np.fmax(np.minimum(upper[i], greatest), estimate)
+        lower[i] = np.fmin(np.maximum(lower[i], 0.0 if signs[i] else -np.inf), estimate)
+        upper[i] = np.fmax(upper[i], estimate)
+    _nest(execution, lower, upper)
 
 
-def _limits_of_mean(execution: Execution, i: int) -> tuple[float, float] | None:
-    """The least and greatest values that a plain mean can have; None for any other output."""
-    tree, scans = execution.statement.tree, execution.statement.scans
-    node = tree.selects[i].unalias().unnest() if isinstance(tree, exp.Select) else None
-    factor = 1.0
-    while isinstance(node, (exp.Mul, exp.Div)) and node.expression.is_number:
-        by = float(node.expression.to_py())
-        if not by:
-            return None
-        factor, node = factor * by if isinstance(node, exp.Mul) else factor / by, node.this.unnest()
-    if len(scans) != 1 or not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
-        return None
-    clamped = node.args["ifs"][0].args["true"]
-    ends = [column.name for column in clamped.expressions if isinstance(column, exp.Column)]
-    if not isinstance(clamped, exp.Least) or len(ends) != 1 or not ends[0].startswith(f"{SECRET}u"):
-        return None
-    low, high = scans[0].limits(int(ends[0].removeprefix(f"{SECRET}u")))
-    ends_of_mean = factor * float(low.min(initial=np.inf)), factor * float(high.max(initial=-np.inf))
-    return min(ends_of_mean), max(ends_of_mean)
+def _nest(execution: Execution, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:
+    """A count with fewer conditions is never below one with more: neither are the ends of its interval."""
+    from hdpview.query.evaluate.scan import text_of
+
+    counted = {
+        i: set(map(text_of, base.conditions)) for i, base in _plain_counts(execution).items() if i in lower
+    }
+    for i, few in counted.items():
+        for j, many in counted.items():
+            if few < many:
+                lower[i] = np.fmax(lower[i], lower[j])
+                upper[j] = np.fmin(upper[j], upper[i])
 
 
-def _counts(execution: Execution) -> tuple[str, ...]:
-    """Outputs that are plain numbers of records."""
-    statement, found = execution.statement, []
+def _plain_counts(execution: Execution) -> dict[int, Base]:
+    """Outputs that are plain numbers of records, and what they count."""
+    statement, found = execution.statement, {}
     tree = statement.tree
-    if not isinstance(tree, exp.Select) or len(statement.scans) != 1:
-        return ()
+    if not isinstance(tree, exp.Select) or len(statement.scans) != 1 or tree.args.get("group") is not None:
+        return {}
     bases = statement.scans[0].bases
-    for name, item in zip(statement.names, tree.selects, strict=False):
+    for i, item in enumerate(tree.selects[: len(statement.names)]):
         node = item.unalias().unnest()
         node = node.this if isinstance(node, exp.Coalesce) else node
         is_base = isinstance(node, exp.Column) and node.name.startswith(f"{SECRET}b")
         if is_base and bases[int(node.name.removeprefix(f"{SECRET}b"))].is_count:
-            found.append(name)
-    return tuple(found)
+            found[i] = bases[int(node.name.removeprefix(f"{SECRET}b"))]
+    return found
 
 
 def _inferred(execution: Execution) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ class Statement:
 
     tree: the statement with a table for each scan. names: of its outputs. notes: sentences for people.
     ends: outputs that are an end of an interval (DP_INTERVAL_LOW, DP_INTERVAL_HIGH) → −1 or 1.
+    probabilities: outputs that are the probability of a condition (DP_PROBABILITY).
     values: runs a subquery of scans on the estimate and gives its rows; groups: the same of one that is not
         taken apart yet.
     """
@@ -62,6 +63,7 @@ class Statement:
         self.scans: list[Scan] = []
         self.notes: list[str] = []
         self.ends: dict[int, int] = {}
+        self.probabilities: set[int] = set()
         allowed.check(tree)
         tree = self._prepared(tree.copy(), dialect)
         self.names, self.types = self._describe(text_of(tree))
@@ -112,9 +114,13 @@ class Statement:
             if name in ("dp_interval_low", "dp_interval_high") and len(inner.expressions) == 1:
                 self.ends[i] = -1 if name.endswith("low") else 1
                 item.replace(exp.alias_(inner.expressions[0].copy(), item.alias or name))
-        if any(node.name.lower().startswith("dp_interval_") for node in tree.find_all(exp.Anonymous)):
+            if name == "dp_probability" and len(inner.expressions) == 1:
+                self.probabilities.add(i)
+                shown = item.alias or "dp_probability"
+                item.replace(exp.alias_(exp.cast(inner.expressions[0].copy(), "INT"), shown))
+        if any(node.name.lower().startswith("dp_") for node in tree.find_all(exp.Anonymous)):
             raise QueryError(
-                "DP_INTERVAL_LOW and DP_INTERVAL_HIGH stand alone as outputs of a SELECT: "
+                "DP_INTERVAL_LOW, DP_INTERVAL_HIGH and DP_PROBABILITY stand alone as outputs of a SELECT: "
                 "SELECT x, DP_INTERVAL_LOW(COUNT(*)) AS low FROM view GROUP BY x."
             )
         return tree

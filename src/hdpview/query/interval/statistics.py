@@ -94,7 +94,7 @@ class Comparison:
         verdict = "a real difference" if self.is_real else "not distinguishable from no difference"
         return (
             f"{self.difference:+,.0f} ({self.confidence:.0%} {self.first.interval}: {low:+,.0f} to "
-            f"{high:+,.0f}), {verdict}; the first is larger with probability {self.probability:.0%}"
+            f"{high:+,.0f}), {verdict}"
         )
 
 

@@ -44,10 +44,6 @@ class Values:
         number = np.array([float(value)])
         return cls(None, number, number, number)
 
-    def minus(self, middle: float) -> Values:
-        """The deviations from a number."""
-        return Values(self.attribute, self.mean - middle, self.least - middle, self.greatest - middle)
-
     def times_constant(self, factor: float) -> Values:
         ends = (
             (self.least * factor, self.greatest * factor)
