@@ -212,7 +212,7 @@ class Statements:
                 f"SUM({name} - age)",
                 "AVG(joined - DATE '2024-01-01')",
                 "quantile_disc(age, 0.3)",
-                "STDDEV_POP(age)",
+                "ROUND(STDDEV_POP(age), 6)",
                 "SUM(age * children)",
                 f"SUM(CASE WHEN {self._leaf()} THEN 1 ELSE 0 END)",
                 f"SUM(CASE WHEN {self._leaf()} THEN income END)",

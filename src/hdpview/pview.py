@@ -290,20 +290,22 @@ class PView(ViewData):
     @cached_property
     def _facts(self) -> dict[str, Any]:
         manifest = self.manifest
+        (epsilon, delta), learning = manifest.total, manifest.learning
+        charges = (*manifest.spending, *([] if learning is None else [learning]))
         return {
             "private": manifest.is_private,
             "not_private_because": list(manifest.not_private_because),
-            "epsilon": float(manifest.epsilon),
-            "delta": float(manifest.delta),
+            "epsilon": float(epsilon),
+            "delta": float(delta),
             "neighbours": manifest.change,
             "privacy_unit": manifest.privacy_unit,
             "max_rows": manifest.max_rows,
             "about": manifest.estimand,
-            "spending": {spent.purpose: float(spent.epsilon * spent.times) for spent in manifest.spending},
+            "spending": {charge.purpose: float(charge.epsilon * charge.times) for charge in charges},
             "method": manifest.method,
             "settings": dict(manifest.settings),
             "parameters": dict(manifest.parameters),
-            "risk": risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
+            "risk": risk_sentence(epsilon, manifest.privacy_unit, delta),
             "quality": self.quality().as_dict(),
             **({"merged": manifest.describe_merge()} if manifest.is_merged else {}),
             "n_components": self.n_components,

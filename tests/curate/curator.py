@@ -51,12 +51,7 @@ def served_by_command(data: Path, environment: dict[str, str] | None = None) -> 
     """The same, while `hdpview curate` runs in the table's folder, in this environment or in ours."""
     command = [sys.executable, "-u", "-m", "hdpview", "curate", data.name, "--no-open"]
     with subprocess.Popen(
-        command,
-        cwd=data.parent,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        command, cwd=data.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as server:
         try:
             assert server.stdout is not None

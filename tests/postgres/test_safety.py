@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import resource
 import socket
 import struct
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import psycopg
@@ -18,9 +22,13 @@ from pygwire import messages
 from served import Served
 
 from hdpview.errors import HdpviewError
+from hdpview.explore.child import CPU_SECONDS, Pool
 from hdpview.explore.postgres import PostgresServer, ServerSettings, client_session
-from hdpview.explore.postgres.catalog.catalogue import CatalogEngine
+from hdpview.explore.postgres.answerer import AnswerOptions
+from hdpview.explore.postgres.catalog.catalogue import CatalogEngine, SessionFacts
+from hdpview.explore.postgres.listener import ANSWERER
 from hdpview.explore.postgres.scram import Exchange, ScramError, Verifier
+from hdpview.explore.postgres.settings import first_settings
 from hdpview.pview import PView
 from hdpview.query.evaluate.database import sandboxed_connection
 from hdpview_bench.postgres import fuzz
@@ -31,27 +39,11 @@ PASSWORD = "correct horse, bätteries"
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("tls")
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-    ]
-    command += [
-        "-addext",
-        "subjectAltName=DNS:localhost,IP:127.0.0.1",
-        "-keyout",
-        "key.pem",
-        "-out",
-        "cert.pem",
-    ]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext "
+        "subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout key.pem -out cert.pem"
+    )
+    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
     return folder / "cert.pem", folder / "key.pem"
 
 
@@ -255,6 +247,60 @@ def test_statements_about_the_catalogue_reach_nothing_else(served: Served, state
             connection.execute(statement.encode())
         assert refusal.value.sqlstate != "XX000"
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+LONG = "repeat('x', 1000)"
+DOUBLED = "WITH a0 AS (SELECT repeat('x', 1000) AS s)" + "".join(
+    f", a{i + 1} AS (SELECT s || s AS s FROM a{i})" for i in range(20)
+)
+ATTACKS = (
+    "SELECT levenshtein(repeat(ward, 1000), repeat(sex, 1000)), COUNT(*) FROM admissions GROUP BY ward, sex",
+    "SELECT COUNT(*) FROM admissions WHERE levenshtein(repeat(ward, 1000), repeat(age::TEXT, 1000)) > 3",
+    f"SELECT length(replace(replace({LONG}, 'x', {LONG}), 'x', {LONG})), COUNT(*) FROM admissions",
+    f"{DOUBLED} SELECT max(length(s)) FROM a20",
+    f"{DOUBLED} SELECT length(replace(s, 'x', s)) FROM a10",
+    "SELECT " + ", ".join(f"SUM(age * {i} + cost)" for i in range(450)) + " FROM admissions GROUP BY ward",
+    "SELECT " + ", ".join(f"(SELECT COUNT(*) FROM admissions WHERE age = {i})" for i in range(700)),
+    "SELECT " + ", ".join(f"age + {i}" for i in range(450)) + ", COUNT(*) FROM admissions GROUP BY ALL",
+    "SELECT " + ", ".join(f"quantile_cont(cost, {i / 1000})" for i in range(400)) + " FROM admissions",
+    " UNION ALL ".join(["SELECT age, COUNT(*) FROM admissions GROUP BY 1"] * 190),
+    "SELECT COUNT(*) FROM admissions WHERE " + " OR ".join(f"(age = {i} AND cost > {i})" for i in range(900)),
+    "SELECT COUNT(*) FROM admissions WHERE regexp_matches(ward || age::TEXT, '((a|b)*x?){50}')",
+    "WITH t AS (SELECT age, cost, COUNT(*) FROM admissions GROUP BY 1, 2) SELECT COUNT(*) FROM t a, t b, t c",
+    "SELECT age, admitted, cost, MEDIAN(stay_days) FROM admissions GROUP BY CUBE (age, admitted, cost)",
+    "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d",
+)  # fmt: skip
+
+
+def test_attacks_on_time_and_memory_are_stopped_at_the_limit(hospital_view: PView) -> None:
+    """Whatever a statement asks for, inside one function call too: an answer, a refusal, or the end of the
+    process, at most two seconds of processor time beyond the limit. The next question is answered.
+    """
+    pool = Pool(ANSWERER, {"admissions": hospital_view}, 1)
+    pool.start()
+    facts = SessionFacts("x", 1, {name: value for name, (value, _) in first_settings().items()})
+    options = AnswerOptions(intervals=True)
+    try:
+        for statement in ATTACKS:
+            pool.start()
+            before = _cpu_of_children()
+            with suppress(HdpviewError):
+                pool.ask("answer", statement, (), options, facts)
+            assert _cpu_of_children() - before < CPU_SECONDS + 2, statement[:200]
+        (count,) = pool.ask("answer", "SELECT count(*) FROM admissions", (), options, facts).rows
+        assert count[0] > 0
+    finally:
+        pool.close()
+
+
+def _cpu_of_children() -> float:
+    """Seconds of processor time that children have used, those that ended included."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    pids = "".join(task.read_text() for task in Path("/proc/self/task").glob("*/children")).split()
+    # Fields 14 and 15: user and system time in clock ticks.
+    ticks = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13] for pid in pids]
+    alive = sum(map(int, chain(*ticks))) / os.sysconf("SC_CLK_TCK")
+    return ended.ru_utime + ended.ru_stime + alive
 
 
 def test_nothing_spills_to_disk(odd_view: PView) -> None:

@@ -3,13 +3,16 @@ categories."""
 
 from __future__ import annotations
 
+from datetime import date, datetime, timedelta
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hdpview.domain import Date, Datetime, Integer, Schema
 from hdpview.domain.tables import TableShape
-from hdpview.methods.mixture.bins import Axis, refinement
+from hdpview.methods.mixture.bins import Axis, axes_of, refinement
 from hdpview.methods.mixture.fit import Components, Targets, fit, fits_side_by_side
 from hdpview.methods.mixture.measure import Measured, Measurements
 from hdpview.methods.mixture.smooth import Histogram, Shrinkage, _Contrasts, kept_shares, shares_of
@@ -208,6 +211,59 @@ def test_groups_are_shrunk_apart() -> None:
     assert kept[50] > kept[0] + 0.2
 
 
+DAYS = [date(2023, 1, 1) + timedelta(i) for i in range(730)]
+
+
+def test_cycles_are_those_of_the_calendar() -> None:
+    """Weekdays, months, days and hours of moments, last digits of whole numbers; nothing that cuts a bin."""
+    hours = [datetime(2024, 2, 28) + timedelta(hours=i) for i in range(72)]
+    last = [Date(name="d", min=DAYS[0], max=DAYS[-1]), Date(name="w", min=DAYS[0], max=DAYS[-1], every="1w")]
+    moments = Datetime(name="h", min=hours[0], max=hours[-1], every="1h")
+    schema = Schema(
+        [*last, moments, Integer(name="n", min=-3, max=20), Integer(name="b", min=0, max=9, every=2)]
+    )
+    day, week, hour, number, coarse = (axis.cycles for axis in axes_of(schema))
+    assert [own.tolist() for own in day] == [
+        [(each.weekday() + 4) % 7 for each in DAYS],
+        [each.month - 1 for each in DAYS],
+        [each.day - 1 for each in DAYS],
+    ]
+    assert hour[-1].tolist() == [each.hour for each in hours]
+    assert number[0].tolist() == [i % 10 for i in range(-3, 21)]
+    assert (week, coarse) == ((), ())
+
+
+@pytest.mark.parametrize("deviation", [2.0, 15.0, 60.0])
+def test_sums_over_recurring_and_random_codes_stay_as_sure_as_they_were(deviation: float) -> None:
+    """Errors of smoothed sums by weekday, month and day, and of random codes, are not larger than noise made
+    them; errors of days and of runs of days become smaller.
+    """
+    (axis,), rng, n = (
+        axes_of(Schema([Date(name="d", min=DAYS[0], max=DAYS[-1])])),
+        np.random.default_rng(3),
+        730,
+    )
+    weekend = np.array([each.weekday() >= 5 for each in DAYS])
+    share = (1 + 0.3 * np.sin(np.arange(n) / 58)) * np.where(weekend, 0.75, 1.1)
+    truth = rng.poisson(50_000 * share / share.sum()).astype(float)
+    sets = {
+        **{f"cycle {i}": np.eye(own.max() + 1)[:, own] for i, own in enumerate(axis.cycles)},
+        "random": (rng.random((20, n)) < 0.3) * 1.0,
+        "days": np.eye(n),
+        "runs": np.repeat(np.eye(10), 73, axis=1),
+    }
+    squares = dict.fromkeys(sets, 0.0)
+    for _ in range(10):
+        noisy = truth + rng.laplace(0, deviation / np.sqrt(2), n)
+        known = Histogram(noisy, deviation**2, np.zeros(n, np.int32), np.full((1, 1), n * deviation**2))
+        (shares,) = shares_of([axis], [known], noisy.sum())
+        error = shares * noisy.sum() - truth
+        for name, rows in sets.items():
+            squares[name] += float(np.mean((rows @ error) ** 2 / rows.sum(axis=1))) / deviation**2 / 10
+    assert max(squares.values()) < 1.3
+    assert squares["days"] < (0.5 if deviation > 2 else 1.1)
+
+
 def test_short_histograms_learn_from_each_other() -> None:
     """A step that all other attributes show is believed more than where no other shows one."""
     noisy = np.array([40.0, 40.0, 20.0, 20.0])
@@ -242,10 +298,10 @@ def test_histograms_and_margins_are_combined_by_least_squares(seed: int) -> None
             "laplace",
             1.0,
         )
-        measurements.tables.append(Measured(table, 2.0))
+        measurements.tables.append(Measured(table, table.variance))
         rows.append((bins == np.arange(bins.max() + 1)[:, None]).astype(float))
         counts.append(table.counts.sum(axis=1).astype(float))
-        variances.append(np.full(bins.max() + 1, 6.0))
+        variances.append(np.full(bins.max() + 1, 3 * table.variance))
     weights = 1 / np.concatenate(variances)
     covariance = np.linalg.inv(np.vstack(rows).T @ (np.vstack(rows) * weights[:, None]))
     expected = covariance @ (np.vstack(rows).T @ (np.concatenate(counts) * weights))

@@ -17,6 +17,7 @@ from hdpview.methods import Hdpview, Mixture, quality
 from hdpview.privacy.exact import Exact, unprotected
 from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
+from hdpview.query.errors.questions import questions_about
 from hdpview.view.data import ViewPart
 from hdpview_bench.audit.tables import sparse
 
@@ -72,7 +73,7 @@ def test_scores_move_by_one_at_most(method: str, seed: int, crowd: int, at: tupl
 def test_no_record_satisfies_two_questions_of_a_group(seed: int, k: int) -> None:
     """Each cell of the domain lies in one question of a group at most, and in exactly one of each grid."""
     rng = np.random.default_rng(seed)
-    asked = quality.questions_about(view_of(rng.poisson(5.0, SIZES).astype(np.int64), "mixture"), k)
+    asked = questions_about(view_of(rng.poisson(5.0, SIZES).astype(np.int64), "mixture"), k)
     cells = np.stack(np.meshgrid(*map(np.arange, SIZES), indexing="ij"), axis=-1).reshape(-1, len(SIZES))
     values = cells[:, asked.boxes.attribute]
     inside = ((asked.boxes.lower <= values) & (values < asked.boxes.upper)).all(axis=2)

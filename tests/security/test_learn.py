@@ -182,8 +182,15 @@ def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path: Path)
     assert [(charge["table"], charge["epsilon"], charge["delta"]) for charge in shown["charges"]] == [
         ("people", 0.5, 1e-9)
     ]
-    card = hv.build(table(), schema, 1).privacy_card().text
-    assert "learnt from the table first, for an additional epsilon of 1/2 and delta 1/1000000000" in card
+    view = hv.build(table(), schema, 1)
+    card = view.privacy_card().text
+    manifest = view.manifest
+    assert manifest.total == (manifest.epsilon + Fraction(1, 2), manifest.delta + Fraction(1, 10**9))
+    assert "learning the schema" in card
+    assert f"with {manifest.budget}: adding or removing" in card
+    assert "Pure differential privacy" not in card
+    facts = view.info()
+    assert facts["epsilon"] == sum(facts["spending"].values()) == float(manifest.total[0])
     assert (
         run(
             "schema", "draft", "people.parquet", "--learn-bounds-epsilon", "0.5", "--learn-delta", "0.5"

@@ -29,6 +29,8 @@ nullable = Integer(name="x", min=0, max=9, nullable=True)
         (nullable, [900, *[100] * 9, 0], ["bound"]),
         (nullable, [1000, 1000, 800, 600, 400, 200, 100, 60, 30, 120, 0], ["bound"]),
         (nullable, [300, 280, 260, 200, 150, 100, 80, 60, 50, 40, 0], []),
+        # few records beyond the bound, in a bin that towers above its neighbours
+        (nullable, [30_000, 20_000, 9_000, 4_000, 900, 300, 60, 20, 5, 250, 0], ["bound"]),
         # a heap at the last bin above empty ones: the bound is too tight, and not too wide
         (nullable, [900, 300, 2, 0, 1, -3, 0, 2, 1, 120, 0], ["bound"]),
         (Integer(name="x", explicit_edges=(0, 5, 10, 100), nullable=True), [300, 100, 600, 0], []),

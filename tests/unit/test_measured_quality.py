@@ -16,6 +16,7 @@ from hdpview.methods import quality
 from hdpview.privacy.exact import Exact, unprotected
 from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
+from hdpview.query.errors.questions import questions_about
 from hdpview.view.data import ViewPart
 from hdpview.view.mixture import Mixture
 from hdpview.view.quality import Quality, prior_quality
@@ -44,7 +45,7 @@ def _measured(part: ViewPart, rows: NDArray[np.int64], epsilon: int) -> Quality:
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_no_cell_lies_in_two_questions_of_a_group(k: int) -> None:
     """[P16] rests on it: every cell of the domain satisfies at most one question of each group."""
-    asked = quality.questions_about(_part(), k)
+    asked = questions_about(_part(), k)
     cells = np.stack(np.meshgrid(*map(np.arange, SIZES), indexing="ij"), axis=-1).reshape(-1, len(SIZES))
     at = cells[:, asked.boxes.attribute]
     inside = ((asked.boxes.lower <= at) & (at < asked.boxes.upper)).all(axis=2)

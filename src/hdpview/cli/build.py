@@ -66,8 +66,7 @@ TestKey = Annotated[
     str | None, typer.Option(help="For tests only: a fixed key. The view is stamped NOT PRIVATE.")
 ]
 AcceptLosses = Annotated[
-    bool,
-    typer.Option("--accept-losses", help="Build even if a fifth or more of a column would be lost."),
+    bool, typer.Option("--accept-losses", help="Build even if a fifth or more of a column would be lost.")
 ]
 Resume = Annotated[
     bool,
@@ -179,13 +178,7 @@ def _built(
     def build_and_save() -> tuple[PView, str | None]:
         with ProgressBar() as progress:
             view = build_view(
-                data,
-                described,
-                epsilon,
-                progress=progress,
-                on_warning=tell,
-                on_charge=saver.keep,
-                **options,
+                data, described, epsilon, progress=progress, on_warning=tell, on_charge=saver.keep, **options
             )
             progress(None, "writing the view")
             return view, saver.save(view)

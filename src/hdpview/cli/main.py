@@ -34,9 +34,7 @@ A curator runs [bold]hdpview build[/bold]; analysts then run [bold]hdpview query
 Example: hdpview demo""",
 )
 schema_app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    help="Write and check schemas: the public description of a table.",
+    cls=Commands, no_args_is_help=True, help="Write and check schemas: the public description of a table."
 )
 ledger_app = typer.Typer(no_args_is_help=True, help="Track the budget spent on each table.")
 app.add_typer(schema_app, name="schema")

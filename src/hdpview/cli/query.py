@@ -134,7 +134,7 @@ def query(
     result = run(opened, sql, confidence, interval=interval.value, dialect=dialect, ranks=ranks)
     columns, rows = result.names, result.to_rows()
     if format == output.Format.json:
-        budget = {"epsilon": float(opened.manifest.epsilon), "delta": float(opened.manifest.delta)}
+        budget = dict(zip(("epsilon", "delta"), map(float, opened.manifest.total), strict=True))
         notes = [*result.notes, *result.inferred]
         output.print_json(
             {"columns": columns, "rows": rows, "confidence": confidence, **budget, "notes": notes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,6 +173,7 @@ def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no
     with listening(host, port) as listener:
         _prepare(lambda: warm_up(opened.values()))
         app = create_app(opened, token, LOOPBACK if host in LOOPBACK_ADDRESSES else ("*",))
+        threading.Thread(target=app.state.start_statements, daemon=True).start()
         run_app(app, listener, f"Exploring {', '.join(opened)}", token, no_open)
 
 
@@ -213,7 +215,6 @@ def run_app(app: FastAPI, listener: socket.socket, what: str, token: str | None,
 def _prepare(warm_up: Callable[[], None]) -> None:
     """Have everything ready before anyone asks: compiling takes longer than an answer may."""
     import gc
-    import threading
 
     at_work = threading.Thread(target=warm_up, daemon=True)
     at_work.start()

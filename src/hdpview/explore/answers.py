@@ -36,6 +36,22 @@ _UNEQUAL = 1.25  # months differ by less
 MAX_ROWS = 20_000  # of one result
 
 
+class Statements:
+    """SQL over the views in these files; strangers' statements are evaluated by one in a child process."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._views = {name: PView.open(path) for name, path in paths.items()}
+        for view in self._views.values():
+            condition = f"{name_in_sql(view.schema.names[0])} IS NULL"
+            sql_answer(view, f"SELECT COUNT(*) FROM view WHERE {condition}", 0.95)
+
+    def sql(self, view: str, sql: str, confidence: float) -> Json:
+        return sql_answer(self._views[view], sql, confidence)
+
+    def table(self, view: str, sql: str, confidence: float, kind: str) -> bytes:
+        return table_file(self._views[view], sql, confidence, kind)
+
+
 def describe(name: str, view: PView) -> Json:
     """A view as it stands in the list of views."""
     facts = view.info()
@@ -101,8 +117,7 @@ def sql_answer(view: PView, sql: str, confidence: float) -> Json:
         "notes": list(result.notes),
         "inferred": list(result.inferred),
         "confidence": confidence,
-        "epsilon": float(view.manifest.epsilon),
-        "delta": float(view.manifest.delta),
+        **dict(zip(("epsilon", "delta"), map(float, view.manifest.total), strict=True)),
     }
 
 

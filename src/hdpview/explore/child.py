@@ -1,4 +1,4 @@
-"""An object in a process of its own, for servers: work that takes too much time or memory ends there.
+"""Child processes: strangers' statements are evaluated there, within limits of time and memory.
 
 Messages are pickles with their length in front, over the child's standard input and output.
 """
@@ -8,23 +8,31 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
+import queue
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hdpview.errors import HdpviewError, QueryError
+
+if TYPE_CHECKING:
+    from hdpview.pview import PView
 
 # Bytes that a child may use beyond what it needs at rest. The largest array of an answer takes 400 MB.
 MEMORY_BYTES = 2 * 2**30
 # Seconds that a child may take to start; three on an idle core.
 START_SECONDS = 120.0
 # Seconds of processor time for one call; of 435 everyday statements the slowest takes 1.
-CPU_SECONDS = 5.0
+CPU_SECONDS = 3.0
+# Seconds for one call where the machine is busy, or cannot limit processor time.
+SECONDS = 15.0
 _TOO_LONG = "The statement takes longer than it may. Ask for less at once."
 _TOO_LARGE = "The statement needs more memory than it may use. Ask for less at once."
 _LENGTH = struct.Struct("!Q")
@@ -35,6 +43,45 @@ _is_child = False
 
 class ChildError(Exception):
     """An unexpected error in a child. The message is the name of its type."""
+
+
+class Pool:
+    """Child processes that have the same views open; each answers one question at a time.
+
+    recipe: module and name of a function that makes the object to ask from files of views, by their names.
+    """
+
+    def __init__(self, recipe: tuple[str, str], views: Mapping[str, PView], n_processes: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="hdpview-")
+        paths = {name: str(Path(self._folder.name, f"{i}.pview")) for i, name in enumerate(views)}
+        for name, view in views.items():
+            view.save(paths[name])
+        self._children = [Child(*recipe, paths) for _ in range(n_processes)]
+        self._idle = queue.SimpleQueue[Child]()
+        for child in self._children:
+            self._idle.put(child)
+
+    def start(self) -> None:
+        """Start all processes before anyone asks."""
+        starts = [threading.Thread(target=child.start) for child in self._children]
+        for start in starts:
+            start.start()
+        for start in starts:
+            start.join()
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """What a method of the object returns or raises, when a process is free."""
+        child = self._idle.get()
+        try:
+            return child.ask(method, *arguments)
+        finally:
+            self._idle.put(child)
+
+    def close(self) -> None:
+        """End all processes."""
+        for child in self._children:
+            child.close()
+        self._folder.cleanup()
 
 
 class Child:
@@ -54,7 +101,7 @@ class Child:
             if self._process is None:
                 self._start()
 
-    def ask(self, method: str, *arguments: Any, seconds: float) -> Any:
+    def ask(self, method: str, *arguments: Any, seconds: float = SECONDS) -> Any:
         """What a method of the object returns or raises. QueryError if it takes too much time or memory."""
         with self._lock:
             if self._process is None:
@@ -175,7 +222,6 @@ def _limit_memory(n_bytes: int) -> None:
     """Allow so many bytes beyond those that are in use, where the system can say so."""
     try:
         import resource
-        from pathlib import Path
 
         in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (in_use + n_bytes, in_use + n_bytes))

@@ -1,8 +1,8 @@
 """The server: a few JSON answers and the page's own files. Treats every request as untrusted.
 
-Only the views it was started with are served. Requests are limited in size, time and number at once; answers
-are computed from blocks in memory and reach no file, no shell and no database. The same question has the same
-answer, so recent answers are kept.
+Only the views it was started with are served. Requests are limited in size, time and number at once. Charts
+are computed from released numbers in memory; SQL statements are evaluated in a child process with limits of
+time and memory. The same question has the same answer, so recent answers are kept.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from importlib import resources
 from inspect import signature
 from typing import Annotated, Any, Literal
@@ -29,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hdpview._version import __version__
 from hdpview.errors import HdpviewError, QueryError, unknown_name
 from hdpview.explore import answers
+from hdpview.explore.child import Pool
 from hdpview.explore.publish import page_content
 from hdpview.explore.recent import Recent
 from hdpview.pview import PView
@@ -160,6 +162,7 @@ def create_app(
     _add_facts(app, answerer)
     _add_charts(app, answerer)
     _add_statements(app, answerer)
+    app.state.start_statements = lambda: answerer.statements.start()
     app.mount("/", StaticFiles(directory=str(resources.files("hdpview.explore") / "static"), html=True))
     return app
 
@@ -171,6 +174,11 @@ class _Answerer:
         self.views = views
         self._turns, self._recent = anyio.CapacityLimiter(_AT_ONCE), Recent[bytes](_KEPT_BYTES)
         self._contents: dict[str, bytes] = {}
+
+    @cached_property
+    def statements(self) -> Pool:
+        """Where SQL is evaluated; started by the first statement, unless somebody started it before."""
+        return Pool(("hdpview.explore.answers", "Statements"), self.views, 1)
 
     def chosen(self, name: str | None) -> tuple[str, PView]:
         """A view and its name; the first one by default."""
@@ -295,7 +303,12 @@ def _add_statements(app: FastAPI, answerer: _Answerer) -> None:
 
     @app.post("/api/sql", summary="Answer a SELECT statement", responses=_REFUSALS)
     async def sql(asked: SqlQuestion) -> Response:
-        return await answerer.answered(answers.sql_answer, asked)
+        name, _ = answerer.chosen(asked.view)
+
+        def in_child(view: PView, sql: str, confidence: float) -> Any:  # noqa: ARG001 the child has its own
+            return answerer.statements.ask("sql", name, sql, confidence)
+
+        return await answerer.answered(in_child, asked)
 
     @app.post(
         "/api/table",
@@ -304,8 +317,9 @@ def _add_statements(app: FastAPI, answerer: _Answerer) -> None:
         response_class=Response,
     )
     async def table(asked: TableQuestion) -> Response:
+        name, _ = answerer.chosen(asked.view)
         body = await answerer.computed(
-            answers.table_file, answerer.chosen(asked.view)[1], asked.sql, asked.confidence, asked.format
+            answerer.statements.ask, "table", name, asked.sql, asked.confidence, asked.format
         )
         kind = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[asked.format]
         return Response(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Audited:
+class Audited(NamedTuple):
     """One audit: the ε claimed, the lower bound on ε that the attack proved, and the builds per table."""
 
     claimed: float

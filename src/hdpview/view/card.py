@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
@@ -113,42 +114,38 @@ def _protected(manifest: Manifest) -> list[str]:
     lines = [f"The presence of each {whose}: {manifest.neighbours} give nearly the same view."]
     most = f"{manifest.max_rows:,} records"
     if manifest.privacy_unit != "row":
-        lines.append(f"At most {most} of each are counted, chosen at random.")
-        lines.append("Records without a value in that column are left out.")
+        lines.append(
+            f"At most {most} of each are counted, chosen at random. Records without one are left out."
+        )
     elif manifest.max_rows > 1:
-        lines.append(f"The curator states that nobody has more than {most}.")
-        lines.append("The table was already aggregated, so the build could not check it.")
+        lines.append(f"The curator states that nobody has more than {most}; the build could not check it.")
     else:
-        also = f", and delta c times e^({float(manifest.epsilon):g}·c) times" if manifest.delta else ""
-        lines.append("A person with several records is protected less:")
-        lines.append(f"with c records, as if epsilon were c times as large{also}.")
+        epsilon, delta = manifest.total
+        also = f", and delta c times e^({float(epsilon):g}·c) times" if delta else ""
+        lines.append(f"A person with c records is protected as if epsilon were c times as large{also}.")
     if manifest.count_column is not None:
         lines.append(f"The column {manifest.count_column!r} gives the number of records per row.")
     return lines
 
 
 def _meaning(manifest: Manifest) -> list[str | tuple[str, str]]:
+    epsilon, delta = manifest.total
+    kind, outcome = ("Differential", "set of outcomes") if delta else ("Pure differential", "outcome")
+    promise = (
+        f"{kind} privacy with {manifest.budget}: adding or removing one changes the probability of any "
+        f"{outcome} by at most a factor of e^{float(epsilon):g}"
+        + (f", plus {float(delta):g}." if delta else ".")
+    )
     odds = [
-        (f"from {prior:.0%} sure", f"to {largest_belief(manifest.epsilon, prior):.1%} at most")
+        (f"from {prior:.0%} sure", f"to {largest_belief(epsilon, prior):.1%} at most")
         for prior in (0.01, 0.1, 0.5)
     ]
-    epsilon, delta = f"{float(manifest.epsilon):g}", f"{float(manifest.delta):g}"
-    pure = (
-        f"Pure differential privacy with epsilon {epsilon}: adding or removing one changes the probability "
-        f"of any outcome by at most a factor of e^{epsilon}."
-    )
-    approximate = (
-        f"Differential privacy with {manifest.budget}: adding or removing one changes the probability of "
-        f"any set of outcomes by at most a factor of e^{epsilon}, plus {delta}."
-    )
     return [
-        approximate if manifest.delta else pure,
-        risk_sentence(manifest.epsilon, manifest.privacy_unit, manifest.delta),
+        promise,
+        risk_sentence(epsilon, manifest.privacy_unit, delta),
         *odds,
-        (
-            "This holds for any number of questions and whatever else anyone knows. The epsilons of several "
-            "views of one table add up."
-        ),
+        "This holds for any number of questions and whatever else anyone knows.",
+        "The epsilons of several views of one table add up.",
         "The view is meant to reveal facts about groups; they hold with or without any one member.",
     ]
 
@@ -169,29 +166,25 @@ def _described(attribute: Attribute) -> str:
     return f"{attribute.kind}, {attribute.size:,} values: {values}"
 
 
-def _learnt(manifest: Manifest) -> list[str]:
-    schema = manifest.schema
-    if schema.learnt_epsilon is None:
-        return []
-    also = "" if schema.learnt_delta is None else f" and delta {schema.learnt_delta}"
-    cost = f"{schema.learnt_epsilon}{also} per row"
-    return [f"Bounds or categories were learnt from the table first, for an additional epsilon of {cost}."]
-
-
 def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
-    def cost(epsilon: float, times: int, delta: float) -> str:
-        several = f" ({times} times {epsilon:.4g})" if times > 1 else ""
-        return f"{epsilon * times:.4g}{several}" + (f", and delta {delta:.4g}" if delta else "")
+    def cost(epsilon: Fraction, times: int, delta: Fraction) -> str:
+        several = f" ({times} times {float(epsilon):.4g})" if times > 1 else ""
+        return f"{float(epsilon * times):.4g}{several}" + (f", and delta {float(delta):.4g}" if delta else "")
 
+    learning = [] if manifest.learning is None else [manifest.learning]
     rows: list[str | tuple[str, str]] = [
-        (spent.purpose, cost(float(spent.epsilon), spent.times, float(spent.delta)))
-        for spent in manifest.spending
+        (spent.purpose, cost(spent.epsilon, spent.times, spent.delta))
+        for spent in (*manifest.spending, *learning)
     ]
-    rows.append(("total", cost(float(manifest.epsilon), 1, float(manifest.delta))))
+    rows.append(("total", cost(manifest.total[0], 1, manifest.total[1])))
+    if learning and manifest.privacy_unit != "row":
+        rows.append(
+            f"The total holds for each {manifest.privacy_unit} if learning was given that column too."
+        )
     if manifest.spent_on_table is not None:
         spent = f"{float(manifest.spent_on_table):.4g}"
         rows.append((f"{manifest.table} so far", f"{spent}, including this view, by the curator's ledger"))
-    return [*rows, *_learnt(manifest)]
+    return rows
 
 
 def _accurate(view: ViewData) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,24 @@ from hdpview.domain import Attribute, Category, Ordered, Schema
 Floats = NDArray[np.float64]
 
 # Shares of records, from which on something is worth a word: without a readable value; likewise where missing
-# values share the code of a value; in `other`; in the first bin, where zeros heap up by nature; in the last.
+# values share the code of a value; in `other`.
 _MISSING_SHARE = 0.5
 _SHARED_SHARE = 0.95
 _OTHER_SHARE = 0.25
-_FIRST_BIN_SHARE = 0.1
-_LAST_BIN_SHARE = 0.01  # 1.4% of the demo's patients are older than 94
-# How many times its neighbour an outer bin has to hold to be a heap at the bound.
-_FIRST_BIN_FACTOR = 3.0
-_LAST_BIN_FACTOR = 2.0
+
+
+class _Heap(NamedTuple):
+    """share: of all records in an outer bin; factor: how many times its neighbour it has to hold."""
+
+    share: float
+    factor: float
+
+
+_FIRST_BIN = _Heap(0.1, 3.0)  # zeros heap up by nature
+_LAST_BIN = _Heap(0.01, 2.0)  # 1.4% of the demo's patients are older than 94
+_TOWER = _Heap(0.002, 8.0)  # few records, in a last bin that towers above its neighbour
+# Attributes with so few values are not called empty.
+_MOST_FEW_VALUES = 4
 # Share of bins that have to be empty for bounds to be called wide.
 _EMPTY_SHARE = 0.5
 # Shares of records that bins together, or one value, have to stay below, noise included, to be called empty.
@@ -35,7 +45,7 @@ _SURELY_RARE = 0.02
 # noise does not cancel in sums: of 20 builds with epsilon 8 and bounds six times too wide,
 # a factor of 1 misses 7, and 2 misses 1.
 _SUM_FACTOR = 2.0
-# Findings of a kind that are told whole, and names told of the others.
+# Findings of a kind that are given whole, and names that are listed of the others.
 _MOST_OF_A_KIND = 3
 _MOST_NAMES = 12
 
@@ -65,112 +75,102 @@ def diagnose(schema: Schema, histogram_of: Callable[[str], Histogram]) -> tuple[
 
     histogram_of: counts and half-widths of an attribute, by its name.
     """
-    found = (next(iter(_findings(each, histogram_of(each.name))), None) for each in schema)
-    return tuple(finding for finding in found if finding is not None)
+    gravest = ((each.name, next(iter(_findings(each, histogram_of(each.name))), None)) for each in schema)
+    return tuple(Finding(name, *finding) for name, finding in gravest if finding is not None)
 
 
 def in_brief(findings: Sequence[Finding]) -> list[str]:
     """Findings as sentences for people: the first few of each kind whole, of the others the attributes."""
-    told = []
+    sentences = []
     for kind in dict.fromkeys(finding.kind for finding in findings):
         own = [finding for finding in findings if finding.kind == kind]
-        told += [str(finding) for finding in own[:_MOST_OF_A_KIND]]
-        more = list(dict.fromkeys(finding.attribute for finding in own[_MOST_OF_A_KIND:]))
-        if more:
-            names = ", ".join(more[:_MOST_NAMES]) + (", …" if len(more) > _MOST_NAMES else "")
-            told.append(f"{len(more)} more attributes have this problem: {names}")
-    return told
+        sentences += [str(finding) for finding in own[:_MOST_OF_A_KIND]]
+        others = [finding.attribute for finding in own[_MOST_OF_A_KIND:]]
+        if others:
+            names = ", ".join(others[:_MOST_NAMES]) + (", …" if len(others) > _MOST_NAMES else "")
+            sentences.append(f"{len(others)} more attributes have this problem: {names}")
+    return sentences
 
 
-def _findings(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
-    total = float(found.counts.sum())
+def _findings(attribute: Attribute, histogram: Histogram) -> Iterable[tuple[str, str]]:
+    """Kinds and sentences, the gravest first."""
+    total = float(histogram.counts.sum())
     if total <= 0 or attribute.n_values < 2:
         return
     # what is certain to be there, in shares of all records
-    least = np.maximum(found.counts - found.half_widths, 0.0) / total
+    least = np.maximum(histogram.counts - histogram.half_widths, 0.0) / total
     missing = attribute.missing_code
-    is_other = (
-        isinstance(attribute, Category) and attribute.other is not None and missing == attribute.unknown_code
+    other = (
+        attribute.unknown_code if isinstance(attribute, Category) and attribute.other is not None else None
     )
-    if not is_other and least[missing] >= (_MISSING_SHARE if attribute.nullable else _SHARED_SHARE):
-        own = (
-            "as missing"
-            if attribute.nullable
-            else f"as {attribute.labels()[missing]!r}, where missing and unreadable ones go"
+    if missing != other and least[missing] >= (_MISSING_SHARE if attribute.nullable else _SHARED_SHARE):
+        shared = f"as {attribute.labels()[missing]!r}, where missing and unreadable ones go"
+        sentence = (
+            f"{_percent(histogram, missing)} of records are counted "
+            f"{'as missing' if attribute.nullable else shared}. "
+            "If that is not so, the declared type or [source] does not fit the column."
         )
-        yield Finding(
-            attribute.name,
-            "missing",
-            f"{_percent(found, missing)} of records are counted {own}. "
-            "If that is not so, the declared type or [source] does not fit the column.",
+        yield "missing", sentence
+    if isinstance(attribute, Category) and other is not None and least[other] >= _OTHER_SHARE:
+        sentence = (
+            f"{_percent(histogram, other)} of records are {attribute.other!r}. Frequent values are not "
+            "declared, or are spelled otherwise in the table."
         )
-    if isinstance(attribute, Category):
-        yield from _other(attribute, found, least)
+        yield "other", sentence
     if isinstance(attribute, Ordered):
-        yield from _bounds(attribute, found, least)
-    yield from _empty(attribute, found)
+        yield from _heaps(attribute, histogram, least)
+    yield from _empty(attribute, histogram)
 
 
-def _other(attribute: Category, found: Histogram, least: Floats) -> Iterable[Finding]:
-    code = attribute.unknown_code
-    if attribute.other is not None and least[code] >= _OTHER_SHARE:
-        yield Finding(
-            attribute.name,
-            "other",
-            f"{_percent(found, code)} of records are {attribute.other!r}. Frequent values are not declared, "
-            "or are spelled otherwise in the table.",
-        )
-
-
-def _bounds(attribute: Ordered, found: Histogram, least: Floats) -> Iterable[Finding]:
+def _heaps(attribute: Ordered, histogram: Histogram, least: Floats) -> Iterable[tuple[str, str]]:
     """Heaps in the outer bins, where values beyond the bounds are counted."""
-    last = attribute.n_values - 1
-    widths = np.diff(attribute.edges.astype(np.float64))
-    for code, neighbour, word, share, factor in (
-        (last, last - 1, "upper", _LAST_BIN_SHARE, _LAST_BIN_FACTOR),
-        (0, 1, "lower", _FIRST_BIN_SHARE, _FIRST_BIN_FACTOR),
+    last, widths = attribute.n_values - 1, np.diff(attribute.edges.astype(np.float64))
+    counts, half_widths = histogram.counts, histogram.half_widths
+    for code, neighbour, place, rules in (
+        (last, last - 1, ("last", "upper"), (_LAST_BIN, _TOWER)),
+        (0, 1, ("first", "lower"), (_FIRST_BIN,)),
     ):
-        # a wider bin holds more by nature
-        wider = max(1.0, widths[code] / widths[neighbour])
-        most_beside = wider * (found.counts[neighbour] + found.half_widths[neighbour])
         if code == attribute.missing_code and not attribute.nullable:
             continue
-        if least[code] >= share and found.counts[code] - found.half_widths[code] > factor * most_beside:
-            yield Finding(
-                attribute.name,
-                "bound",
-                f"{_percent(found, code)} of records lie in the {'first' if code == 0 else 'last'} bin, "
-                f"{attribute.labels()[code]}, where values beyond the {word} bound are counted. "
-                "If few of them have that value, the bound is too tight.",
+        # a wider bin holds more by nature
+        wider = max(1.0, widths[code] / widths[neighbour])
+        most_beside = wider * (counts[neighbour] + half_widths[neighbour])
+        sure = counts[code] - half_widths[code]
+        if any(least[code] >= rule.share and sure > rule.factor * most_beside for rule in rules):
+            sentence = (
+                f"{_percent(histogram, code)} of records lie in the {place[0]} bin, "
+                f"{attribute.labels()[code]}, where values beyond the {place[1]} bound are counted. "
+                "If few of them have that value, the bound is too tight."
             )
+            yield "bound", sentence
 
 
-def _empty(attribute: Attribute, found: Histogram) -> Iterable[Finding]:
+def _empty(attribute: Attribute, histogram: Histogram) -> Iterable[tuple[str, str]]:
     """Bins at the ends of an axis, or values of a category, in which nothing is seen beyond noise."""
     n = attribute.n_values
-    counts, half_widths = found.counts[:n], found.half_widths[:n]
-    if not isinstance(attribute, Ordered):
-        rare = counts + half_widths <= _SURELY_RARE * found.counts.sum()
-        n_empty = int(((counts <= half_widths) & rare).sum())
-        if n_empty > _EMPTY_SHARE * n and n > 4:
-            yield Finding(
-                attribute.name,
-                "empty",
-                f"{n_empty} of {n} values have too few records to be distinguished from none. "
-                "Fewer values, with `other` or by groups, would be sharper.",
-            )
+    counts, half_widths = histogram.counts[:n], histogram.half_widths[:n]
+    if n <= _MOST_FEW_VALUES:
         return
-    most = _SURELY_FEW * float(found.counts.sum())
+    if not isinstance(attribute, Ordered):
+        rare = counts + half_widths <= _SURELY_RARE * histogram.counts.sum()
+        n_empty = int(((counts <= half_widths) & rare).sum())
+        if n_empty > _EMPTY_SHARE * n:
+            sentence = (
+                f"{n_empty} of {n} values have too few records to be distinguished from none. "
+                "Fewer values, with `other` or by groups, would be sharper."
+            )
+            yield "empty", sentence
+        return
+    most = _SURELY_FEW * float(histogram.counts.sum())
     low = _empty_run(counts, half_widths, most)
     high = _empty_run(counts[::-1], half_widths[::-1], most)
-    if low + high > _EMPTY_SHARE * n and low + high < n and n > 4:
+    if _EMPTY_SHARE * n < low + high < n:
         labels = attribute.value_labels()
-        yield Finding(
-            attribute.name,
-            "empty",
+        sentence = (
             f"{low + high} of {n} bins hold nothing distinguishable from noise; nearly all records lie "
-            f"between {labels[low]} and {labels[n - 1 - high]}. Tighter bounds would be sharper.",
+            f"between {labels[low]} and {labels[n - 1 - high]}. Tighter bounds would be sharper."
         )
+        yield "empty", sentence
 
 
 def _empty_run(counts: Floats, half_widths: Floats, most: float) -> int:
@@ -180,6 +180,6 @@ def _empty_run(counts: Floats, half_widths: Floats, most: float) -> int:
     return int(np.argmin(nothing)) if not nothing.all() else len(counts)
 
 
-def _percent(found: Histogram, code: int) -> str:
-    share = float(found.counts[code] / found.counts.sum())
+def _percent(histogram: Histogram, code: int) -> str:
+    share = float(histogram.counts[code] / histogram.counts.sum())
     return f"{min(max(share, 0.0), 1.0):.0%}"

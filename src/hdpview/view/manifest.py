@@ -12,7 +12,6 @@ from hdpview.domain import Schema
 from hdpview.view.facts import FROM_DICT, Delta, Epsilon, Exact, Numbers, Text, Whole
 
 MAX_PARTS = 1_000  # views in a merged view, and purposes of spending
-NEIGHBOURS = "tables that differ by adding or removing one record"
 
 
 @dataclass(frozen=True)
@@ -105,25 +104,41 @@ class Manifest(_Facts):
         return self.parts or (Part(**own),)
 
     @property
+    def learning(self) -> Spending | None:
+        """What learning bounds and categories of the schema cost, before this view; None if nothing."""
+        epsilon, delta = (
+            Fraction(cost or 0) for cost in (self.schema.learnt_epsilon, self.schema.learnt_delta)
+        )
+        return Spending("learning the schema", epsilon, 1, delta) if epsilon or delta else None
+
+    @property
+    def total(self) -> tuple[Fraction, Fraction]:
+        """Epsilon and delta of the view and of learning its schema."""
+        learning = self.learning or Spending("", Fraction(0), 1)
+        return self.epsilon + learning.epsilon, self.delta + learning.delta
+
+    @property
     def budget(self) -> str:
-        """In words: epsilon, and delta if it is not 0."""
-        delta = f" and delta {float(self.delta):g}" if self.delta else ""
-        return f"epsilon {float(self.epsilon):g}{delta}"
+        """The total in words: epsilon, and delta if it is not 0."""
+        epsilon, delta = map(float, self.total)
+        return f"epsilon {epsilon:g}" + (f" and delta {delta:g}" if delta else "")
 
     @property
     def neighbours(self) -> str:
         """In words: the pairs of tables that the view can hardly distinguish."""
-        if self.privacy_unit != "row":
-            return f"tables that differ by adding or removing all records of one {self.privacy_unit}"
-        several = f"tables that differ by adding or removing up to {self.max_rows} records"
-        return NEIGHBOURS if self.max_rows == 1 else several
+        return f"tables that differ by adding or removing {self._protected}"
 
     @property
     def change(self) -> str:
         """In a few words: the change that is hidden."""
+        most = "" if self.privacy_unit == "row" else f" (at most {self.max_rows} count)"
+        return f"add or remove {self._protected}{most}"
+
+    @property
+    def _protected(self) -> str:
         if self.privacy_unit != "row":
-            return f"add or remove all records of one {self.privacy_unit} (at most {self.max_rows} count)"
-        return "add or remove " + ("one record" if self.max_rows == 1 else f"up to {self.max_rows} records")
+            return f"all records of one {self.privacy_unit}"
+        return "one record" if self.max_rows == 1 else f"up to {self.max_rows} records"
 
     @property
     def estimand(self) -> str:

@@ -10,19 +10,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hdpview.errors import ViewFileError
 from hdpview.view.file import check_place
 
 LEAST_FREE_BYTES = 8_000_000  # more than the views of most tables take
 SAVED_ELSEWHERE = 3  # exit code
-
-
-class Savable(Protocol):
-    """A view that can be written to a file."""
-
-    def save(self, path: str | Path) -> object: ...
 
 
 class Saver:
@@ -50,7 +44,7 @@ class Saver:
                 "Nothing was spent. Free some space, or name a file on another disk."
             )
 
-    def save(self, view: Savable) -> str | None:
+    def save(self, view: Any) -> str | None:
         """Write the view and name it in its charge; Ctrl-C waits until it is written. Where that fails, write
         it elsewhere, and return a sentence that says where.
         """
@@ -63,15 +57,14 @@ class Saver:
                 self.receipt.name_view(str(self.target))
         return None
 
-    def _save_elsewhere(self, view: Savable, problem: ViewFileError) -> str:
+    def _save_elsewhere(self, view: Any, problem: ViewFileError) -> str:
         for folder in (Path(tempfile.gettempdir()), Path.home(), Path.cwd()):
             try:
                 handle, name = tempfile.mkstemp(".pview", f"{self.target.stem}-", folder)
+                os.close(handle)
+                view.save(name)
             except OSError:
                 continue
-            os.close(handle)
-            try:
-                view.save(name)
             except ViewFileError:
                 Path(name).unlink(missing_ok=True)
                 continue

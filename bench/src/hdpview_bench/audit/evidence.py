@@ -24,6 +24,7 @@ from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.noise import laplace_variance
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
+from hdpview.query.errors.questions import questions_about
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
 from hdpview.view.manifest import Manifest
@@ -134,7 +135,7 @@ def _of_quality(part: ViewPart, pair: Neighbours) -> Features:
         ]
         unmeasured = replace(part, quality=prior)
         # The questions are those of the view, whichever table it is of.
-        about = cache(partial(quality.questions_about, unmeasured))
+        about = cache(partial(questions_about, unmeasured))
         with patch.object(quality, "questions_about", lambda _part, k: about(k)):
             scores = [
                 _quality_scores(unmeasured, counts, drawn) for counts in (pair.exact_without, pair.exact_with)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, cast
@@ -12,19 +13,10 @@ from sqlglot import exp
 
 from hdpview.domain import Ordered, calendar
 from hdpview.errors import QueryError, unknown_name
+from hdpview.explore.postgres import names
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.catalog.catalogue import MAX_CHARACTERS, CatalogEngine, SessionFacts
 from hdpview.explore.postgres.catalog.layout import column_type
-from hdpview.explore.postgres.names import (
-    alias_of,
-    is_common_table,
-    list_compared_arrays,
-    name_outputs,
-    parameter_number,
-    parameter_types,
-    shown_attributes,
-    with_null_parameters,
-)
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import OutputColumn, PgType
@@ -42,14 +34,7 @@ _NO_JOIN = (
 )
 # A statement with none of these anywhere asks for rows.
 _SUMMARIES = (exp.Group, exp.Having, exp.Distinct, exp.Window, exp.SetOperation, exp.AggFunc)
-_NAMED_SUMMARIES = [
-    "odds_ratio",
-    "risk_ratio",
-    "risk_difference",
-    "mean",
-    "dp_interval_low",
-    "dp_interval_high",
-]
+_NAMED_SUMMARIES = "odds_ratio risk_ratio risk_difference mean dp_interval_low dp_interval_high"
 
 
 @dataclass(frozen=True)
@@ -137,22 +122,27 @@ class Answerer:
     def warm_up(self) -> None:
         """Answer a question of each kind before anyone asks, so that kernels are loaded or compiled."""
         for view in self.views.values():
-            names = [name_in_sql(name) for name in view.schema.names]
+            columns = [name_in_sql(name) for name in view.schema.names]
             numbers = [name_in_sql(a.name) for a in view.schema if a.kind in ("integer", "real")]
             wanted = "".join(f", AVG({name}), median({name})" for name in numbers[:1])
-            condition = f"{names[-1]} IS NOT NULL"
-            run(view, f"SELECT {names[0]}, COUNT(*){wanted} FROM view WHERE {condition} GROUP BY 1")
-            run(view, f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(names[:2])} LIMIT 1")
+            condition = f"{columns[-1]} IS NOT NULL"
+            for statement in (
+                f"SELECT {columns[0]}, COUNT(*){wanted} FROM view WHERE {condition} GROUP BY 1",
+                f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(columns[:2])} LIMIT 1",
+            ):
+                # Attributes of many values may make too many groups; whoever asks for those is told so.
+                with suppress(QueryError):
+                    run(view, statement)
 
     def describe(self, text: str) -> Description:
         """Columns and parameters of a statement."""
         question = self._question(text)
         if question.columns is None:
-            tree = with_null_parameters(question.tree, question.parameters)
+            tree = names.with_null_parameters(question.tree, question.parameters)
             if question.view is None or question.is_for_rows:
                 question.columns = self.engine.describe(tree)
             else:
-                tree = list_compared_arrays(tree)
+                tree = names.list_compared_arrays(tree)
                 outputs = describe(self.views[question.view], tree, "postgres")
                 question.columns = self._columns(question, outputs)
         return Description(question.columns, question.parameters)
@@ -178,22 +168,22 @@ class Answerer:
                 SqlState.READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
             )
         tables = _tables(tree)
-        names = {self._view_of(table) for table in tables}
-        if len(names) > 1:
+        asked = {self._view_of(table) for table in tables}
+        if len(asked) > 1:
             raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
-        name = names.pop() if names else None
+        name = asked.pop() if asked else None
         is_for_rows = name is not None and _asks_for_rows(tree)
         if (name is None or is_for_rows) and len(text) > MAX_CHARACTERS:
             raise QueryError(f"The statement is longer than {MAX_CHARACTERS:,} characters.")
         if name is None:
             return _Question(tree, None, False, self.engine.parameters(tree))
         schema = self.views[name].schema
-        parameters = parameter_types(tree, {each.name.lower(): column_type(each) for each in schema})
+        parameters = names.parameter_types(tree, {each.name.lower(): column_type(each) for each in schema})
         for table in tables:
             _rename(table, name if is_for_rows else None)
         for column in tree.find_all(exp.Column):
             column.set("db", None)
-        name_outputs(tree)
+        names.name_outputs(tree)
         return _Question(tree, name, is_for_rows, parameters)
 
     def _columns(self, question: _Question, outputs: Sequence[Output]) -> list[OutputColumn]:
@@ -208,7 +198,7 @@ class Answerer:
         """Starts of bins, by the number of the output that shows them."""
         assert question.view is not None
         known = self._bin_starts[question.view]
-        shown = shown_attributes(question.tree, self.views[question.view].schema.names)
+        shown = names.shown_attributes(question.tree, self.views[question.view].schema.names)
         return {i: known[name] for i, name in enumerate(shown) if name in known}
 
     def _view_of(self, table: exp.Table) -> str | None:
@@ -258,7 +248,7 @@ class Answerer:
         assert question.view is not None
         result = run(
             self.views[question.view],
-            list_compared_arrays(tree.copy()),
+            names.list_compared_arrays(tree.copy()),
             dialect="postgres",
             confidence=options.confidence,
             counts=cast("Any", options.counts),
@@ -313,7 +303,7 @@ def _asks_for_rows(tree: exp.Expr) -> bool:
     inner = tree.unnest() if isinstance(tree, exp.Subquery) else tree
     return isinstance(inner, exp.Select) and not any(
         isinstance(node, _SUMMARIES)
-        or (isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_SUMMARIES)
+        or (isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_SUMMARIES.split())
         for node in inner.walk()
     )
 
@@ -322,13 +312,13 @@ def _tables(tree: exp.Expr) -> list[exp.Table]:
     return [
         table
         for table in tree.find_all(exp.Table)
-        if isinstance(table.this, exp.Identifier) and not is_common_table(table)
+        if isinstance(table.this, exp.Identifier) and not names.is_common_table(table)
     ]
 
 
 def _rename(table: exp.Table, records: str | None) -> None:
     """Name a table as the evaluator does, or as its synthetic records are named."""
-    table.set("alias", alias_of(table))
+    table.set("alias", names.alias_of(table))
     table.set("this", exp.to_identifier(records or "view", quoted=True))
     table.set("db", exp.to_identifier("public") if records else None)
     table.set("catalog", None)
@@ -338,7 +328,7 @@ def _bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
     """The statement with its parameters' values written in."""
     bound = tree.copy()
     for node in list(bound.find_all(exp.Parameter)):
-        number = parameter_number(node)
+        number = names.parameter_number(node)
         if number > len(values):
             raise PgError(SqlState.INVALID_PARAMETER, f"There is no value for the parameter ${number}.")
         node.replace(_literal(values[number - 1]))

@@ -40,7 +40,7 @@ class Backend(LoginServer, Protocol):
     table: str
     log_statements: bool
 
-    def ask(self, method: str, *arguments: Any, seconds: float) -> asyncio.Future[Any]:
+    def ask(self, method: str, *arguments: Any) -> asyncio.Future[Any]:
         """Call a method of an `Answerer` in a child process, when its turn comes."""
 
 
@@ -159,7 +159,7 @@ class Session:
 
     async def _asked(self, method: str, *arguments: Any) -> Any:
         """What an `Answerer` says, unless it takes too long or is cancelled."""
-        self._work = self._backend.ask(method, *arguments, seconds=ANSWER_SECONDS)
+        self._work = self._backend.ask(method, *arguments)
         self._work.add_done_callback(lambda work: work.cancelled() or work.exception())
         try:
             return await asyncio.wait_for(asyncio.shield(self._work), ANSWER_SECONDS)

@@ -141,11 +141,7 @@ class Commands:
             columns = [OutputColumn(each, types.TEXT) for each in ("name", "setting", "description")]
             return Outcome("SHOW", columns, rows)
         if name not in self.settings:
-            raise PgError(
-                SqlState.UNDEFINED_OBJECT,
-                f'unrecognized configuration parameter "{name[:60]}"',
-                "SHOW ALL lists them.",
-            )
+            raise statements.unknown_setting(name, "SHOW ALL lists them.")
         return Outcome("SHOW", [OutputColumn(REPORTED.get(name, name), types.TEXT)], [[self.settings[name]]])
 
     async def _begin(self, statement: Statement) -> Outcome:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import queue
 import ssl
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hdpview.errors import HdpviewError, ViewFileError
-from hdpview.explore.child import Child
+from hdpview.explore.child import Pool
 from hdpview.explore.postgres.client_session import Session
 from hdpview.explore.postgres.names import quote_ident
 from hdpview.explore.postgres.scram import Verifier
@@ -29,7 +27,7 @@ logger = logging.getLogger("hdpview.postgres")
 _MOST_CONNECTIONS = 200
 # Child processes, and so answers computed at the same time; other questions wait their turn.
 _PROCESSES = 2
-_ANSWERER = ("hdpview.explore.postgres.answerer", "answerer_of")
+ANSWERER = ("hdpview.explore.postgres.answerer", "answerer_of")
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,7 @@ class PostgresServer:
         self.verifier = None if self.settings.password is None else Verifier.of(self.settings.password)
         # The name that hints use for a view.
         self.table = quote_ident(next(iter(views), "view"))
-        self._folder = tempfile.TemporaryDirectory(prefix="hdpview-")
-        self._idle = queue.SimpleQueue[Child]()
-        self._children = [Child(*_ANSWERER, self._saved(views)) for _ in range(_PROCESSES)]
-        for child in self._children:
-            self._idle.put(child)
+        self._pool = Pool(ANSWERER, views, _PROCESSES)
         self.log_statements = self.settings.log_statements
         self.port = self.settings.port
         self._sessions: dict[int, Session] = {}
@@ -82,22 +76,9 @@ class PostgresServer:
         self._problem: BaseException | None = None
         self._thread: threading.Thread | None = None
 
-    def _saved(self, views: Mapping[str, PView]) -> dict[str, str]:
-        """Files of the views, for the child processes to open."""
-        paths = {}
-        for number, (name, view) in enumerate(views.items()):
-            paths[name] = str(Path(self._folder.name) / f"{number}.pview")
-            if not Path(paths[name]).exists():
-                view.save(paths[name])
-        return paths
-
     def warm_up(self) -> None:
         """Start the child processes, which answer a question of each kind before anyone asks."""
-        starts = [threading.Thread(target=child.start) for child in self._children]
-        for start in starts:
-            start.start()
-        for start in starts:
-            start.join()
+        self._pool.start()
 
     async def serve(self, when_listening: Callable[[], None] | None = None) -> None:
         """Serve until `stop`."""
@@ -106,9 +87,7 @@ class PostgresServer:
             await self._serve(when_listening)
         finally:
             self._threads.shutdown(wait=False, cancel_futures=True)
-            for child in self._children:
-                child.close()
-            self._folder.cleanup()
+            self._pool.close()
 
     async def _serve(self, when_listening: Callable[[], None] | None) -> None:
         assert self._stopped is not None
@@ -163,17 +142,9 @@ class PostgresServer:
         if session is not None:
             session.cancel(bytes(secret))
 
-    def ask(self, method: str, *arguments: Any, seconds: float) -> asyncio.Future[Any]:
+    def ask(self, method: str, *arguments: Any) -> asyncio.Future[Any]:
         """Call a method of an `Answerer` in a child process, when its turn comes."""
-
-        def work() -> Any:
-            child = self._idle.get()
-            try:
-                return child.ask(method, *arguments, seconds=seconds)
-            finally:
-                self._idle.put(child)
-
-        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return asyncio.get_running_loop().run_in_executor(self._threads, self._pool.ask, method, *arguments)
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._run, name="hdpview-postgres-server", daemon=True)

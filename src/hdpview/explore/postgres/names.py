@@ -12,28 +12,13 @@ from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
 
 # What PostgreSQL calls an expression that nobody named, where it is not the name of the function.
-_CALLED: dict[type[exp.Expr], str] = {
-    exp.TimestampTrunc: "date_trunc",
-    exp.DateTrunc: "date_trunc",
-    exp.CurrentVersion: "version",
-    exp.GroupConcat: "string_agg",
-    exp.Case: "case",
-    exp.If: "case",
-    exp.Ceil: "ceil",
-    exp.Exists: "exists",
-    exp.StrPosition: "strpos",
-    exp.ArrayAgg: "array_agg",
-    exp.CountIf: "count_if",
-    exp.CurrentTimestamp: "now",
-    exp.DPipe: "?column?",
-    exp.Array: "array",
-    exp.Substring: "substring",
-    exp.ExplodingGenerateSeries: "generate_series",
-    exp.Explode: "unnest",
-    exp.TimeToStr: "to_char",
-    exp.RegexpLike: "?column?",
-    exp.RegexpILike: "?column?",
-}
+_NAMES = """
+    timestamptrunc=date_trunc datetrunc=date_trunc currentversion=version groupconcat=string_agg case=case
+    if=case ceil=ceil exists=exists strposition=strpos arrayagg=array_agg countif=count_if array=array
+    currenttimestamp=now dpipe=?column? substring=substring explode=unnest timetostr=to_char
+    explodinggenerateseries=generate_series regexplike=?column? regexpilike=?column?
+"""
+_CALLED = {key: name for key, _, name in (pair.partition("=") for pair in _NAMES.split())}
 
 
 def output_name(node: exp.Expr) -> str:
@@ -59,8 +44,8 @@ def output_name(node: exp.Expr) -> str:
         default = inner.args["default"].unnest()
         is_named = default.find(exp.Column, exp.Func) is not None and not isinstance(default, exp.Binary)
         return output_name(default) if is_named else "case"
-    if type(inner) in _CALLED:
-        return _CALLED[type(inner)]
+    if inner.key in _CALLED:
+        return _CALLED[inner.key]
     if isinstance(inner, exp.Anonymous):
         return str(inner.name).lower()
     if isinstance(inner, exp.Func) and not isinstance(inner, (exp.Connector, exp.Predicate)):
@@ -81,15 +66,10 @@ def type_of_cast(node: exp.Cast) -> PgType:
 def compared_array(node: exp.Expr) -> exp.Expr | None:
     """The array of x = ANY(array) and of x <> ALL(array); None of any other comparison."""
     other = node.expression
-    if (isinstance(node, exp.EQ) and isinstance(other, exp.Any)) or (
-        isinstance(node, exp.NEQ) and isinstance(other, exp.All)
-    ):
-        array = other.this
-    elif isinstance(node, exp.NEQ) and isinstance(other, exp.Anonymous) and other.name.upper() == "ALL":
-        array = other.expressions[0]
-    else:
+    is_all = isinstance(other, exp.All) or (isinstance(other, exp.Anonymous) and other.name.upper() == "ALL")
+    if not (isinstance(other, exp.Any) if isinstance(node, exp.EQ) else isinstance(node, exp.NEQ) and is_all):
         return None
-    inner: exp.Expr = array.unnest()
+    inner: exp.Expr = (other.this if isinstance(other.this, exp.Expr) else other.expressions[0]).unnest()
     return inner
 
 

@@ -165,16 +165,16 @@ def _value(text: str) -> str | None:
     return ", ".join((a.replace("''", "'") or b or c) for a, b, c in parts)
 
 
+_TRUTHS = dict.fromkeys(("on", "true", "yes", "1"), "on") | dict.fromkeys(("off", "false", "no", "0"), "off")
 _CHOICES = {"hdpview.interval": get_args(IntervalKind), "hdpview.counts": get_args(CountKind)}
 
 
 def checked_setting(name: str, value: str) -> str:
     """A value of a setting as it is kept. PgError where it cannot be."""
     if name == "hdpview.intervals":
-        is_on = value.lower() in ("on", "true", "yes", "1")
-        if not is_on and value.lower() not in ("off", "false", "no", "0"):
+        if value.lower() not in _TRUTHS:
             raise _invalid(name, value, "Write on or off.")
-        return "on" if is_on else "off"
+        return _TRUTHS[value.lower()]
     if name == "hdpview.confidence":
         try:
             share = float(value)
@@ -186,16 +186,16 @@ def checked_setting(name: str, value: str) -> str:
     if name in _CHOICES and value not in _CHOICES[name]:
         raise _invalid(name, value, f"Choose {', '.join(_CHOICES[name])}.")
     if name.startswith("hdpview.") and name not in _CHOICES:
-        known = "hdpview.intervals, hdpview.confidence, hdpview.interval and hdpview.counts"
-        raise PgError(
-            SqlState.UNDEFINED_OBJECT,
-            f"unrecognized configuration parameter {name[:60]!r}",
-            f"There are {known}.",
-        )
+        hint = "There are hdpview.intervals, hdpview.confidence, hdpview.interval and hdpview.counts."
+        raise unknown_setting(name, hint)
     encodings = ("UTF8", "UNICODE", "SQL_ASCII")
     if name == "client_encoding" and value.strip("'").upper().replace("-", "") not in encodings:
         raise _invalid(name, value, "All text is UTF-8 here.")
     return value[:1_000]
+
+
+def unknown_setting(name: str, hint: str) -> PgError:
+    return PgError(SqlState.UNDEFINED_OBJECT, f'unrecognized configuration parameter "{name[:60]}"', hint)
 
 
 def _invalid(name: str, value: str, hint: str) -> PgError:

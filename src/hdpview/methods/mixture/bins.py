@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,46 +11,77 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Schema
+from hdpview.domain import Attribute, Datetime, Integer, Schema, calendar
 
 Floats = NDArray[np.float64]
 Bins = NDArray[np.int32]
+Ints = NDArray[np.int64]
 # Numbers of bins that a table may have of an attribute.
 LEVELS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384)
-# Variance of the place of a record in an ordered attribute, if all places are equally likely.
-_EVEN_VARIANCE = 1 / 12
-# What a cut between ordered codes and the code for missing values is worth, per share on either side: as if
-# both were half of the records apart.
-_MISSING_APART = 0.25 / _EVEN_VARIANCE
+# Makes what an uncut row hides 1 where records lie evenly on many ordered codes.
+_EVEN = 6.0
 
 
 @dataclass(frozen=True)
 class Axis:
     """What is public about an attribute's codes. n_ordered: how many, from the first on, are ordered; the
-    others (all categories, and the code for missing values) have no neighbours.
+    others (all categories, and the code for missing values) have no neighbours. cycles: classes of the
+    ordered codes that recur, such as weekdays, shape (n_ordered,) each.
     """
 
     size: int
     n_ordered: int
+    cycles: tuple[Bins, ...] = ()
 
 
 def axes_of(schema: Schema) -> tuple[Axis, ...]:
     return tuple(
-        Axis(attribute.size, attribute.n_values if attribute.has_order else 0)
+        Axis(attribute.size, attribute.n_values if attribute.has_order else 0, _cycles_of(attribute))
         for attribute in schema.attributes
     )
+
+
+def _cycles_of(attribute: Attribute) -> tuple[Bins, ...]:
+    """Last digits of whole numbers; of moments the weekday, month, day of the month and hour, as far as no
+    bin lies in two of them.
+    """
+    if not isinstance(attribute, (Integer, Datetime)):
+        return ()
+    edges = attribute.edges.astype(np.int64)
+    first, last = edges[:-1], edges[1:] - 1
+    return tuple(
+        class_of(first).astype(np.int32)
+        for longest, class_of in (_CALENDAR if isinstance(attribute, Datetime) else _DIGITS)
+        if ((last - first < longest) & (class_of(first) == class_of(last))).all()
+    )
+
+
+def _months(moments: Ints) -> NDArray[np.datetime64]:
+    return moments.astype("M8[us]").astype("M8[M]")
+
+
+_HOUR, _DAY = 3_600_000_000, calendar.MICROSECONDS_PER_DAY
+# How long a class may last, and the class of each place on the axis.
+_DIGITS: tuple[tuple[int, Callable[[Ints], Ints]], ...] = ((1, lambda x: x % 10),)
+_CALENDAR: tuple[tuple[int, Callable[[Ints], Ints]], ...] = (
+    (_DAY, lambda x: x // _DAY % 7),
+    (31 * _DAY, lambda x: _months(x).astype(np.int64) % 12),
+    (_DAY, lambda x: (x - _months(x).astype("M8[us]").astype(np.int64)) // _DAY),
+    (_HOUR, lambda x: x // _HOUR % 24),
+)
 
 
 class Cuts:
     """An attribute's codes in a row, and where to cut it, the best place first. With n bins a table has the
     first n − 1 cuts, so that the bins of all tables nest.
 
-    Ordered codes stand as they are, categories by falling share. A cut is worth what it takes from the
-    variance inside bins: of a record's place in the row for ordered codes, of its code for categories (Gini's
-    index).
+    Ordered codes stand as they are, categories by falling share. A question cuts ordered codes at any code or
+    at that of a record; inside a bin it errs in proportion to √(records to the left · records to the right).
+    It takes each category or leaves it, and errs in proportion to the category's records. What a bin hides is
+    the mean square of that, and a cut is worth what it takes from the sum over bins.
 
-    variance: of the uncut row; 0 if all records have one code, 1 at most.
-    lost: with n bins, the share of the variance that is inside them, at index n − 1.
+    hidden: by the uncut row; 0 if all records have one code.
+    lost: with n bins, the share of that which they still hide, at index n − 1.
     """
 
     def __init__(self, axis: Axis, shares: Floats, tie_breakers: Floats) -> None:
@@ -58,30 +89,35 @@ class Cuts:
         self._axis, self._ordered = axis, axis.n_ordered > 1
         self._row = np.arange(axis.size) if self._ordered else np.lexsort((tie_breakers, -shares))
         share = shares[self._row]
-        reach = np.concatenate([[0.0], np.cumsum(share)])
-        place = reach[:-1] + share / 2 if self._ordered else share
-        self._reach = reach
-        self._first = np.concatenate([[0.0], np.cumsum(share * place)])
-        self._second = np.concatenate([[0.0], np.cumsum(share * place**2)])
-        self.variance = min(1.0, float(self._inside(np.array([0]), np.array([axis.size]))[0]))
+        self._reach = np.concatenate([[0.0], np.cumsum(share)])
+        if self._ordered:
+            # How often questions cut before each code: at any code, or at that of a record.
+            often = np.full(axis.size, 1 / axis.size) / 2
+            often[1:] += (share[1:] + share[:-1]) / 4
+            moments = [often * self._reach[:-1] ** power for power in range(3)]
+        else:
+            moments = [share, share**2, share**3]
+        self._moments = [np.concatenate([[0.0], np.cumsum(moment)]) for moment in moments]
+        self.hidden = float(self._inside(np.array([0]), np.array([axis.size]))[0])
         self._cut()
 
     def _inside(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> Floats:
-        """Variance inside each run of the row, times its share of records."""
-        share = np.maximum(self._reach[stop] - self._reach[start], 1e-300)
-        first = self._first[stop] - self._first[start]
+        """What bins hide that reach from `start` to `stop` in the row."""
+        before, after = self._reach[start], self._reach[stop]
+        first_cut = start + 1 if self._ordered else start
+        cuts, first, second = (moment[stop] - moment[first_cut] for moment in self._moments)
         if self._ordered:
-            inside = (self._second[stop] - self._second[start] - first**2 / share) / _EVEN_VARIANCE
+            hidden = first * (before + after) - second - before * after * cuts
         else:
-            inside = share - first / share
-        positive: Floats = np.maximum(inside, 0.0)
+            hidden = first - second / np.maximum(after - before, 1e-300)
+        positive: Floats = np.maximum(_EVEN * hidden, 0.0)
         return positive
 
     def _cut(self) -> None:
         """Cut the run that gains most, again and again."""
         self.cuts: list[int] = []
         runs = [self._best(0, self._axis.size)]
-        left = [self.variance]
+        left = [self.hidden]
         while runs and len(self.cuts) < LEVELS[-1] - 1:
             gain, start, cut, stop = heapq.heappop(runs)
             if cut < 0:
@@ -90,7 +126,7 @@ class Cuts:
             left.append(max(0.0, left[-1] + gain))
             heapq.heappush(runs, self._best(start, cut))
             heapq.heappush(runs, self._best(cut, stop))
-        self.lost = np.array(left) / max(self.variance, 1e-12)
+        self.lost = np.array(left) / max(self.hidden, 1e-12)
 
     def _best(self, start: int, stop: int) -> tuple[float, int, int, int]:
         """The best cut of a run: minus its gain, where the run begins, the cut (-1 for none) and where it
@@ -104,7 +140,7 @@ class Cuts:
         n = self._axis.n_ordered
         if self._ordered and start < n < stop:
             apart = (self._reach[n] - self._reach[start]) * (self._reach[stop] - self._reach[n])
-            gain[n - start - 1] = max(gain[n - start - 1], _MISSING_APART * apart)
+            gain[n - start - 1] = max(gain[n - start - 1], _EVEN * apart)
         best = int(gain.argmax())
         return -max(0.0, float(gain[best])), start, int(at[best]), stop
 
@@ -115,7 +151,7 @@ class Cuts:
 
     @cached_property
     def lost_at_levels(self) -> Floats:
-        """The share of the variance that is inside bins, at each of `LEVELS`."""
+        """The share of what the row hides that bins still hide, at each of `LEVELS`."""
         return self.lost[self.n_bins - 1]
 
     def bins(self, n: int) -> Bins:

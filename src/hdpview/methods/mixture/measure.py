@@ -6,17 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain.tables import TableShape
-from hdpview.methods.mixture.bins import Axis, Bins, membership, refinement, sums_over
+from hdpview.methods.mixture.bins import Axis, membership, refinement, sums_over
 from hdpview.methods.mixture.smooth import Histogram, shares_of
 from hdpview.privacy.exact import MOST_RECORDS, Exact
 from hdpview.privacy.mechanism import Mechanism
-from hdpview.view.tables import Table
+from hdpview.view.tables import Table, margin
 
 Floats = NDArray[np.float64]
 # Margins of tables that would make more bins than this are not combined with a histogram: a matrix of as many
@@ -91,35 +90,23 @@ class Measurements:
         more is known than the histogram, so a correction of their sums is shared evenly among their codes.
         """
         histogram = self.histograms[a]
-        fine, margins = refinement(self.axes[a].size, []), list[_Margin]()
-        for margin in (_margin(one, a) for one in self.tables if a in one.attributes):
-            finer = refinement(len(fine), [fine, margin.bins])
+        fine, margins = refinement(self.axes[a].size, []), list[Table]()
+        for own in (
+            margin(one.table, [one.attributes.index(a)]) for one in self.tables if a in one.attributes
+        ):
+            finer = refinement(len(fine), [fine, *own.shape.bin_of_code])
             if finer.max() < _MOST_BINS_COMBINED:
-                fine, margins = finer, [*margins, margin]
+                fine, margins = finer, [*margins, own]
         sizes = np.bincount(fine).astype(np.float64)
         sums = sums_over(fine, histogram.noisy)
         precision, weighted = np.diag(1 / (sizes * histogram.variance)), sums / (sizes * histogram.variance)
-        for margin in margins:
-            inside = membership(margin.bins, fine).astype(np.float64)
-            precision += inside.T @ inside / margin.variance
-            weighted += inside.T @ margin.noisy / margin.variance
+        for own in margins:
+            inside = membership(own.shape.bin_of_code[0], fine).astype(np.float64)
+            precision += inside.T @ inside / own.variance
+            weighted += inside.T @ own.counts / own.variance
         covariance: Floats = np.linalg.inv(precision).astype(np.float64)
         counts = histogram.noisy + ((covariance @ weighted - sums) / sizes)[fine]
         return Histogram(counts, histogram.variance, fine, covariance)
-
-
-class _Margin(NamedTuple):
-    """What a table says of one attribute: sums over bins of its codes, and the variance of their noise."""
-
-    bins: Bins
-    noisy: Floats
-    variance: float
-
-
-def _margin(one: Measured, a: int) -> _Margin:
-    i = one.attributes.index(a)
-    noisy = one.noisy.sum(axis=tuple(j for j in range(one.noisy.ndim) if j != i))
-    return _Margin(one.table.shape.bin_of_code[i], noisy, one.variance * one.noisy.size / len(noisy))
 
 
 def n_cells(measured: Sequence[Measured]) -> int:

@@ -10,8 +10,8 @@ attributes:
     a pair that is in no group       16 · signal
 
 where `signal` is how strongly two attributes depend as a rule, less if they hardly vary, and `lost` is the
-share of an attribute's variance inside its bins. After the groups come fine tables of the pairs that the
-released groups show to depend most. Nothing is chosen by looking at exact counts.
+part of an attribute that its bins hide. After the groups come fine tables of the pairs that the released
+groups show to depend most. Nothing is chosen by looking at exact counts.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class Planner:
         own = [self.cuts[a] for a in self.attributes]
         self._n_bins = np.array([one.n_bins for one in own])
         self._lost = np.array([one.lost_at_levels for one in own])
-        variance = np.array([one.variance for one in own])
-        self._signal = _SIGNAL**2 * np.outer(variance, variance)
+        hidden = np.array([one.hidden for one in own])
+        self._signal = _SIGNAL**2 * np.outer(hidden, hidden)
 
     def groups(self, amount: Fraction, focus: Sequence[Attributes] = ()) -> Plan:
         """Groups that hold all pairs that are worth it, and those of the focus, for this amount."""
@@ -209,8 +209,7 @@ class Planner:
             cells = math.prod(int(self._n_bins[i, level]) for i, level in zip(group, levels, strict=True))
             for i, j in combinations(range(len(group)), 2):
                 noise += unit * cells**_NOISE_POWER
-                if len(group) > 2:
-                    hidden += self._signal[group[i], group[j]] * (1 - seen[i] * seen[j])
+                hidden += self._signal[group[i], group[j]] * (1 - seen[i] * seen[j])
         return _FOR_FINE * hidden / (hidden + noise) if hidden else 0.0
 
     def fine_pairs(
@@ -223,10 +222,8 @@ class Planner:
         worth: dict[Attributes, float] = {}
         for one in measured:
             for pair, departure, coarse in self._pairs_in(one, shares):
-                if departure * coarse > worth.get(pair, -math.inf):
+                if departure * coarse < worth.get(pair, math.inf):
                     worth[pair], strength[pair] = departure * coarse, departure
-        for one in measured:
-            worth.pop(one.attributes, None)
         n_most = max(1, round(_FINE_PER_ATTRIBUTE * len(self.attributes)))
         chosen = sorted(worth, key=lambda pair: -worth[pair])[:n_most]
         chosen = [pair for i, pair in enumerate(chosen) if i == 0 or worth[pair] > 0]

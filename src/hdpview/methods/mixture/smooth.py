@@ -14,9 +14,10 @@ from hdpview.methods.mixture.bins import Axis, Bins
 from hdpview.view.blocks import project_to_simplex
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-# Share of every code, so that no cell is impossible.
-LEAST_SHARE = 1e-6
+# Share that all codes of an attribute get together, so that no cell is impossible.
+LEAST_SHARE = 1e-5
 # Spreads that coefficients may have without noise: this many at most, from half the least noise upwards.
 _MOST_SPREADS = 14
 # How often spreads and coefficients learn from each other, and coefficients that every spread has beforehand.
@@ -28,6 +29,10 @@ _LEAST_VARIANCE = 1e-9
 # Histograms of so few ordered codes have too few contrasts to learn from, so all of them learn together, and
 # the place of the first cut decides too much, so what is kept is the mean over several: shares of the length.
 _SHORT, _MIDDLE, _FIRST_CUTS = 16, 0.5, (0.3, 0.4, 0.5, 0.6, 0.7)
+# Codes that a class of a cycle has on average at least: sums over fewer have no less noise than ranges.
+_CODES_PER_CLASS = 8
+# Length of a class's indicator beyond those before it; less is what they say already, up to rounding.
+_NEW_DIRECTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,64 +66,108 @@ def shares_of(axes: Sequence[Axis], known: Sequence[Histogram], total: float) ->
     Contrasts between neighbouring runs of ordered codes are shrunk; other codes stay as they are.
     """
     smoothed = [one.counts.copy() for one in known]
-    ordered = [a for a, axis in enumerate(axes) if axis.n_ordered > 1]
-    cuts = {a: _FIRST_CUTS if axes[a].n_ordered <= _SHORT else (_MIDDLE,) for a in ordered}
-    for a in ordered:
-        smoothed[a][: axes[a].n_ordered] = 0.0
-    for cut in _FIRST_CUTS:
-        cut_here = [a for a in ordered if cut in cuts[a]]
-        for a, runs in zip(cut_here, _shrunk_together(axes, known, cut_here, cut), strict=True):
-            smoothed[a][: len(runs)] += runs / len(cuts[a])
-    shares = []
-    for counts in smoothed:
-        positive = project_to_simplex(counts, total) + LEAST_SHARE * total
-        shares.append(positive / positive.sum())
-    return shares
+    runs = [
+        (a, cut)
+        for a, axis in enumerate(axes)
+        for cut in (_FIRST_CUTS if axis.n_ordered <= _SHORT else (_MIDDLE,))
+        if axis.n_ordered > 1
+    ]
+    for (a, _), cells in zip(runs, _shrunk(axes, known, runs) if runs else (), strict=True):
+        n_cuts = sum(other == a for other, _ in runs)
+        smoothed[a][: len(cells)] += (cells - known[a].counts[: len(cells)]) / n_cuts
+    positive = [project_to_simplex(counts, total) + LEAST_SHARE * total / len(counts) for counts in smoothed]
+    return [counts / counts.sum() for counts in positive]
 
 
-def _shrunk_together(
-    axes: Sequence[Axis], known: Sequence[Histogram], attributes: Sequence[int], cut: float
+def _shrunk(
+    axes: Sequence[Axis], known: Sequence[Histogram], runs: Sequence[tuple[int, float]]
 ) -> list[Floats]:
-    """Counts of the ordered codes of these attributes, their contrasts shrunk.
+    """Counts of the ordered codes of attributes, cut in two at first as given, their contrasts shrunk.
 
-    Contrasts of the same depth tell of each other what to expect; those of short histograms across
-    attributes.
+    Contrasts of the same depth tell of each other what to expect; of short histograms across attributes.
     """
-    if not attributes:
-        return []
-    bases = [_Contrasts(axes[a].n_ordered, cut) for a in attributes]
-    coefficients = [
-        basis.forward(known[a].counts[: len(basis.level)]) for a, basis in zip(attributes, bases, strict=True)
-    ]
-    variances = [
-        known[a].variances_of(len(basis.level), basis) for a, basis in zip(attributes, bases, strict=True)
-    ]
+    bases = [_Contrasts(axes[a].n_ordered, cut) for a, cut in runs]
+    lengths = [len(basis.level) for basis in bases]
+    counts = [known[a].counts[:n] for (a, _), n in zip(runs, lengths, strict=True)]
+    flat = np.concatenate([basis.forward(own) for basis, own in zip(bases, counts, strict=True)])
+    variance = np.concatenate(
+        [
+            known[a].variances_of(len(own), basis)
+            for (a, _), own, basis in zip(runs, counts, bases, strict=True)
+        ]
+    )
+    alike = [-1.0 - cut if n <= _SHORT else float(a) for (a, cut), n in zip(runs, lengths, strict=True)]
     level = np.concatenate([basis.level for basis in bases])
-    lengths = np.array([len(basis.level) for basis in bases])
-    own = np.repeat(np.where(lengths <= _SHORT, 0, 1 + np.arange(len(bases))), lengths)
-    group = own * (int(level.max()) + 1) + level
-    flat, variance = np.concatenate(coefficients), np.concatenate(variances)
+    group = np.repeat(np.unique(alike, return_inverse=True)[1], lengths) * (int(level.max()) + 1) + level
     # The sum of all codes is not shrunk: nothing says that it is small.
-    contrast = level > 0
-    flat[contrast] *= kept_shares(flat[contrast], variance[contrast], group[contrast])
-    ends = np.cumsum(lengths)[:-1]
-    return [basis.backward(part) for basis, part in zip(bases, np.split(flat, ends), strict=True)]
+    contrast, kept = level > 0, np.ones(len(flat))
+    kept[contrast] = kept_shares(flat[contrast], variance[contrast], group[contrast])
+    parts = zip(
+        *(np.split(each, np.cumsum(lengths)[:-1]) for each in (flat * kept, kept, variance)), strict=True
+    )
+    return [
+        _with_cycles(axes[a].cycles, own, basis, *part)
+        for (a, _), own, basis, part in zip(runs, counts, bases, parts, strict=True)
+    ]
 
 
-def kept_shares(coefficients: Floats, variance: Floats, group: NDArray[np.int64]) -> Floats:
+def _with_cycles(
+    cycles: Sequence[Bins], counts: Floats, basis: _Contrasts, shrunk: Floats, kept: Floats, variance: Floats
+) -> Floats:
+    """Counts from shrunk contrasts, with what shrinkage took from classes of codes that recur.
+
+    Sums over all Sundays are known well, but runs of days hardly show them. So departures of the counts from
+    the shrunk ones are shrunk once more along the cycles, as far as they are noise that was not yet kept.
+    """
+    smooth = basis.backward(shrunk)
+    along, group = _cycle_basis([bins for bins in cycles if len(bins) >= _CODES_PER_CLASS * (bins.max() + 1)])
+    if len(group):
+        noise = variance @ (basis.forward(along) * (1.0 - kept)[:, None]) ** 2
+        departures = along.T @ (counts - smooth)
+        least = _LEAST_VARIANCE * float(variance.max())
+        smooth += along @ (departures * kept_shares(departures, np.maximum(noise, least), group))
+    return smooth
+
+
+def _cycle_basis(cycles: Sequence[Bins]) -> tuple[Floats, Ints]:
+    """An orthonormal basis of what differs between classes, (n, n_differences), and the cycle of each."""
+    if not cycles:
+        return np.zeros((0, 0)), np.zeros(0, np.int64)
+    members = [(bins[:, None] == np.unique(bins)[1:]).astype(np.float64) for bins in cycles]
+    basis, triangle = np.linalg.qr(np.concatenate([np.ones((len(cycles[0]), 1)), *members], axis=1))
+    new = np.abs(np.diag(triangle)) > _NEW_DIRECTION
+    new[0] = False  # the sum of all codes
+    group = np.repeat(np.arange(len(members)), [own.shape[1] for own in members])
+    return basis[:, new], np.unique(group[new[1:]], return_inverse=True)[1]
+
+
+def kept_shares(
+    coefficients: Floats,
+    variance: Floats,
+    group: Ints,
+    part_of_group: Ints | None = None,
+    first: Ints | None = None,
+) -> Floats:
     """What share of each coefficient is more than noise: empirical Bayes, shape as given.
 
     Without noise the coefficients of a group are drawn from a mixture of normal distributions around 0 with
     spreads from none to large. How common each spread is, the group's own coefficients tell (expectation
     maximisation); the share is that of the posterior mean.
 
-    group: numbers from 0 on, of coefficients that have this in common.
+    group: numbers from 0 on, of coefficients that have this in common. Spreads are those of parts: first: of
+    each its first coefficient. One part by default.
     """
-    spread = np.full((1, _MOST_SPREADS), -1.0)
-    own = _spreads(float(np.abs(coefficients).max()), float(variance.min()))
-    spread[0, : len(own)] = own
-    of_groups = np.zeros(int(group.max()) + 1, np.int64)
-    kept: Floats = _kept(coefficients, variance, group, of_groups, spread, _ROUNDS, _BEFOREHAND)
+    first = np.zeros(1, np.int64) if first is None else first
+    part_of_group = np.zeros(int(group.max()) + 1, np.int64) if part_of_group is None else part_of_group
+    # None, and from half the least noise to the greatest coefficient in even steps of their logarithm.
+    least = 0.5 * np.sqrt(np.minimum.reduceat(variance, first))
+    most = np.maximum(np.maximum.reduceat(np.abs(coefficients), first), 4.0 * least)
+    n_steps = np.minimum(_MOST_SPREADS - 1, np.ceil(np.log2(most / least)).astype(np.int64) + 1)
+    spread = np.full((len(first), _MOST_SPREADS), -1.0)
+    spread[:, 0] = 0.0
+    for row, low, high, n in zip(spread, least, most, n_steps.tolist(), strict=True):
+        row[1 : 1 + n] = np.geomspace(low, high, n)
+    kept: Floats = _kept(coefficients, variance, group, part_of_group, spread, _ROUNDS, _BEFOREHAND)
     return kept
 
 
@@ -153,14 +202,6 @@ def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand)
     return kept
 
 
-def _spreads(greatest: float, least_variance: float) -> Floats:
-    """None, and from half the least noise to the greatest coefficient in even steps of their logarithm."""
-    least = 0.5 * math.sqrt(least_variance)
-    most = max(greatest, 4.0 * least)
-    steps = min(_MOST_SPREADS - 1, math.ceil(math.log2(most / least)) + 1)
-    return np.concatenate([[0.0], np.geomspace(least, most, steps)])
-
-
 class Shrinkage:
     """What of departures from a model is more than noise, for all tables of a release at once.
 
@@ -176,9 +217,7 @@ class Shrinkage:
         shapes: Sequence[tuple[int, ...]],
         variances: Sequence[float],
     ) -> None:
-        """Per table: ordered bins of each axis, from the first on; bins of each axis; variance of a cell's
-        noise.
-        """
+        """Per table: ordered bins of each axis, from the first on; all bins; variance of a cell's noise."""
         bases: dict[int, _Contrasts] = {}
         groups, axes, n_groups, table_of_group = [], [], 0, []
         sizes = [math.prod(shape) for shape in shapes]
@@ -195,8 +234,7 @@ class Shrinkage:
             table_of_group += [number] * len(numbers)
             n_groups += len(numbers)
         self._group, self._table_of_group = np.concatenate(groups), np.array(table_of_group)
-        self._variances = np.array(variances, np.float64)
-        self._variance = np.repeat(self._variances, sizes)
+        self._variance = np.repeat(np.array(variances, np.float64), sizes)
         self._first = np.cumsum([0, *sizes[:-1]])
         starts, parts, at = {}, [], 0
         for n, basis in bases.items():
@@ -213,13 +251,8 @@ class Shrinkage:
         """Departures of all cells of all tables, one table after the other, each in C order."""
         coefficients = departures.copy()
         _transform(coefficients, self._axes, self._bases, False)
-        greatest = np.maximum.reduceat(np.abs(coefficients), self._first)
-        spread = np.full((len(greatest), _MOST_SPREADS), -1.0)
-        for t, (most, variance) in enumerate(zip(greatest.tolist(), self._variances.tolist(), strict=True)):
-            own = _spreads(most, variance)
-            spread[t, : len(own)] = own
-        coefficients *= _kept(
-            coefficients, self._variance, self._group, self._table_of_group, spread, _ROUNDS, _BEFOREHAND
+        coefficients *= kept_shares(
+            coefficients, self._variance, self._group, self._table_of_group, self._first
         )
         _transform(coefficients, self._axes, self._bases, True)
         return coefficients
@@ -269,22 +302,16 @@ class _Contrasts:
     def forward(self, cells: Floats) -> Floats:
         """Coefficients along the first axis."""
         sums = np.concatenate([np.zeros((1, *cells.shape[1:])), np.cumsum(cells, axis=0)])
-        left = _times(self._left, sums[self._middle] - sums[self._start])
-        right = _times(self._right, sums[self._stop] - sums[self._middle])
+        left = (self._left * (sums[self._middle] - sums[self._start]).T).T
+        right = (self._right * (sums[self._stop] - sums[self._middle]).T).T
         return np.concatenate([sums[-1:] / math.sqrt(self._n), left - right])
 
     def backward(self, coefficients: Floats) -> Floats:
         """The cells of which these are the coefficients."""
         steps = np.zeros((self._n + 1, *coefficients.shape[1:]))
-        left, right = _times(self._left, coefficients[1:]), _times(self._right, coefficients[1:])
+        left, right = ((own * coefficients[1:].T).T for own in (self._left, self._right))
         np.add.at(steps, self._start, left)
         np.add.at(steps, self._middle, -left - right)
         np.add.at(steps, self._stop, right)
         cells: Floats = np.cumsum(steps, axis=0)[:-1] + coefficients[0] / math.sqrt(self._n)
         return cells
-
-
-def _times(factors: Floats, rows: Floats) -> Floats:
-    """Each row times its factor."""
-    products: Floats = factors.reshape(-1, *[1] * (rows.ndim - 1)) * rows
-    return products

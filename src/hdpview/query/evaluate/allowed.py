@@ -6,14 +6,22 @@ table functions read files, settings and other tables.
 
 from __future__ import annotations
 
+import math
+from itertools import islice
+
 from sqlglot import exp
 
 from hdpview.errors import QueryError, shortened
 
 MAX_NODES = 20_000
 MAX_DEPTH = 200
+# Scans of the view take 5 to 20 ms each; tools ask for up to 10 in one statement.
+MAX_SELECTS = 100
 # Characters that one call of a function may make of nothing.
 MAX_PADDING = 1_000
+# Outputs of a SELECT: each takes up to 5 ms.
+MAX_OUTPUTS = 500
+# Functions that compare two texts take time by the product of their lengths.
 MAX_LITERAL = 10_000
 # How many times longer REPEAT and REPLACE may make a text between them.
 MAX_GROWTH = 100_000
@@ -24,12 +32,13 @@ WHAT_WORKS = (
 )
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
     return frozenset(text.split())
 
 
 # Nodes of the tree that are not functions.
-_STRUCTURE = _words(
+_STRUCTURE = words(
     """
     select from table identifier column literal star where group having order ordered limit offset
     fetch limitoptions subquery union except intersect with cte tablealias alias aliases paren tuple
@@ -41,7 +50,7 @@ _STRUCTURE = _words(
     """
 )
 # Functions that the parser knows by a class of their own.
-_FUNCTIONS = _words(
+_FUNCTIONS = words(
     """
     and or xor case if coalesce nullif cast trycast greatest least nullifzero extract in between
     distinct count countif sum avg median mode stddev stddevpop stddevsamp variance variancepop
@@ -66,7 +75,7 @@ _FUNCTIONS = _words(
     """
 )
 # Functions by the names that DuckDB and PostgreSQL give them.
-_NAMED = _words(
+_NAMED = words(
     """
     ratio_to_report odds_ratio risk_ratio risk_difference dp_interval_low dp_interval_high
     dp_probability mean quantile_cont
@@ -100,23 +109,15 @@ _TABLES = ("view",)
 
 def check(tree: exp.Expr) -> None:
     """Raise a QueryError for the first thing in a statement that is not on the list."""
-    names, growth = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}, 1
-    for n, node in enumerate(tree.walk()):
-        if n > MAX_NODES:
-            raise QueryError(f"The statement has more than {MAX_NODES:,} parts. Ask for less at a time.")
-        growth *= _check_node(node, names)
-        if growth > MAX_GROWTH:
-            raise QueryError("REPEAT and REPLACE would make texts that are too long.")
-    _check_depth(tree)
-
-
-def _check_depth(tree: exp.Expr) -> None:
-    level, depth = [tree], 0
-    while level:
-        depth += 1
-        if depth > MAX_DEPTH:
-            raise QueryError("The statement is nested too deeply.")
-        level = [child for node in level for child in node.iter_expressions()]
+    names = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    nodes = list(islice(tree.walk(), MAX_NODES + 1))
+    sizes = [len(node.expressions) for node in nodes if isinstance(node, exp.Select)]
+    if len(nodes) > MAX_NODES or len(sizes) > MAX_SELECTS or max(sizes, default=0) > MAX_OUTPUTS:
+        raise QueryError("The statement is too large. Split it into several.")
+    if nodes[-1].depth > MAX_DEPTH:  # the walk is breadth first
+        raise QueryError("The statement is nested too deeply.")
+    if math.prod(_check_node(node, names) for node in nodes) > MAX_GROWTH:
+        raise QueryError("REPEAT and REPLACE would make texts that are too long.")
 
 
 def _check_node(node: exp.Expr, names: set[str]) -> int:
@@ -135,15 +136,12 @@ def _check_node(node: exp.Expr, names: set[str]) -> int:
         if node.name.lower() not in _NAMED:
             raise _unknown_function(node.name)
     elif isinstance(node, exp.Func):
-        if node.key not in _FUNCTIONS and node.key not in _STRUCTURE and not _is_named(node):
-            raise _unknown_function(node.sql_name() if node.key != "anonymous" else node.name)
+        names_of = {name.lower() for name in node.sql_names()}
+        if node.key not in _FUNCTIONS and node.key not in _STRUCTURE and not names_of & _NAMED:
+            raise _unknown_function(node.sql_name())
     elif node.key not in _STRUCTURE:
         raise QueryError(f"{shortened(node.key.upper())} is not supported. {WHAT_WORKS}")
     return _check_size(node)
-
-
-def _is_named(node: exp.Func) -> bool:
-    return any(name.lower() in _NAMED for name in node.sql_names())
 
 
 def _unknown_function(name: str) -> QueryError:
@@ -152,9 +150,9 @@ def _unknown_function(name: str) -> QueryError:
 
 def _check_table(node: exp.Table, names: set[str]) -> None:
     schema, catalog = node.text("db").lower(), node.text("catalog").lower()
-    is_plain = isinstance(node.this, exp.Identifier) and not node.args.get("sample")
-    if node.args.get("joins") or node.args.get("laterals") or node.args.get("changes"):
-        is_plain = False
+    is_plain = isinstance(node.this, exp.Identifier) and not any(
+        node.args.get(part) for part in ("sample", "joins", "laterals", "changes")
+    )
     known = (node.name.lower() in _TABLES and schema in ("", "public", "main")) or (
         not schema and node.name.lower() in names
     )

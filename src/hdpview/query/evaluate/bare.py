@@ -174,7 +174,7 @@ def answer_bare(
 ) -> BareAnswer:
     """The count in every group, in the order asked for."""
     axes = [attribute_axis(view.schema, a) for a in bare.keys]
-    groups = Groups(view, bare.boxes, axes, keep_empty=not axes)
+    groups = Groups(view, bare.boxes, axes)
     span = group_estimates(groups, COUNT, confidence, counts, interval)
     keys = {a: groups.keys(i) for i, a in enumerate(bare.keys)}
     rows = np.arange(len(span.estimate))

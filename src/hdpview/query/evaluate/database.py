@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY
+from hdpview.query.question.axes import code_keys
 from hdpview.view.data import ViewData
 from hdpview.view.file import checksum_of
 
@@ -207,30 +208,24 @@ class ViewDatabase:
                 self._points[a, fine] = self._create_points(a, fine)
             return self._points[a, fine]
 
-    def _labels(self, a: int) -> pa.Array:
+    def bin_labels(self, a: int) -> list[Any]:
         """What a group by the plain attribute shows for each code."""
         attribute = self.schema.attributes[a]
-        if not isinstance(attribute, Datetime):
-            return pa.array([*attribute.value_labels(), *[None] * attribute.nullable], pa.string())
-        starts = pa.array(attribute.edges[:-1].astype(np.int64)).cast(pa.timestamp("us"))
-        labels = pa.concat_arrays([starts, pa.nulls(int(attribute.nullable), starts.type)])
-        return labels.cast(pa.date32()) if attribute.counts_days else labels
-
-    def bin_labels(self, a: int) -> list[Any]:
-        """The same as Python values."""
-        found: list[Any] = self._labels(a).to_pylist()
-        return found
+        keys = code_keys(attribute)
+        return (
+            keys if isinstance(attribute, Datetime) else [None if key is None else str(key) for key in keys]
+        )
 
     def _create_points(self, a: int, fine: bool) -> Points:
         attribute, points = self.schema.attributes[a], points_of(self.schema.attributes[a], fine)
-        labels = self._labels(a)
+        labels = self.bin_labels(a)
         table = pa.table(
             {
                 "i": np.arange(len(points.code), dtype=np.int32),
                 "code": points.code.astype(np.int32),
                 "share": points.share,
                 "x": points.value,
-                "bin": labels.take(pa.array(points.code)),
+                "bin": pa.array(labels).take(pa.array(points.code)),
             }
         )
         kind = point_type(attribute, fine)

@@ -27,10 +27,7 @@ ESTIMATE = -1  # the number of the estimate among draws
 
 
 class Execution:
-    """One statement on one cursor.
-
-    table: the outputs on the estimate, without the hidden key. lower, upper: per uncertain output.
-    """
+    """One statement on one cursor."""
 
     def __init__(
         self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any, raw: bool = False
@@ -41,8 +38,6 @@ class Execution:
             database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups
         )
         self.uncertain = uncertain_outputs(self.statement.tree)
-        self.lower: dict[int, Floats] = {}
-        self.upper: dict[int, Floats] = {}
 
     # Tables.
 
@@ -180,11 +175,6 @@ class Execution:
             heap = heaps.errors(scan)
             if heap is not None:
                 total += heap
-            if scan.extra_variance.any():
-                half = np.random.default_rng([seed & 0xFFFFFFFF, scan.n_groups]).standard_normal(
-                    (n_draws // 2, 1, scan.n_groups)
-                )
-                total += np.concatenate([half, -half]) * np.sqrt(scan.extra_variance)
         errors = {id(scan): own for scan, own in zip(scans, drawn, strict=True)}
         for scan in self.statement.scans:
             self._load(scan, errors, n_draws, heaps)

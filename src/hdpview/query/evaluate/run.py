@@ -13,19 +13,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from hdpview.domain import Category, Ordered, calendar
+from hdpview.domain import Category, calendar
 from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
 from hdpview.query.errors.kernels import error_model
 from hdpview.query.evaluate.bare import MIN_CHANCE, Bare, answer_bare, is_clear, read_bare, sentence_on_limit
-from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of, shortened_line
+from hdpview.query.evaluate.database import SECRET, database_of, shortened_line
 from hdpview.query.evaluate.deadline import TOO_LONG, Expired, deadline
-from hdpview.query.evaluate.released import is_material
 from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
+from hdpview.query.question.conditions import note_beyond, note_on_other
 from hdpview.query.question.where import DIALECT, parse
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
@@ -98,7 +98,7 @@ class Result:
         columns = []
         for i, _ in enumerate(self.outputs):
             column = self.table.column(i)
-            columns.append(_plain_column(column))
+            columns.append(column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column)
             if i in self.lower:
                 columns += [_end_column(ends[i], column.type) for ends in (self.lower, self.upper)]
         names = self.names
@@ -163,7 +163,7 @@ def _run(
     ranks: bool,
 ) -> Result:
     bare = None if ranks else read_bare(tree, view.schema)
-    if bare is not None and (interval != "typical" or _is_closed(bare, view)):
+    if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
         return _bare_result(bare, view, confidence, counts, interval, with_intervals)
     from hdpview.query.evaluate.execute import Execution
 
@@ -178,12 +178,6 @@ def _run(
                 f"Intervals here are typical ones: {interval} intervals are for plain counts."
             )
         return _result(execution, confidence, counts, with_intervals, ranks)
-
-
-def _is_closed(bare: Bare, view: ViewData) -> bool:
-    """True if the closed form gives what the general path would."""
-    attributes = {*bare.keys, *(a for box in bare.boxes for a in box)}
-    return is_clear(bare, view.schema) and not (attributes and is_material(view, sorted(attributes)))
 
 
 def _guarded(ask: Callable[[], T]) -> T:
@@ -388,36 +382,25 @@ def _inferred(execution: Execution) -> tuple[str, ...]:
 
 def _notes(execution: Execution) -> list[str]:
     """Sentences on bins that are cut, values beyond bounds, and undeclared values."""
-    found: dict[str, None] = {}
-    database: ViewDatabase = execution.database
+    found: list[str] = []
+    attributes = execution.database.schema.attributes
     for scan in execution.statement.scans:
-        for a, codes in scan.cuts.bins.items():
-            attribute = database.schema.attributes[a]
-            if codes and isinstance(attribute, Ordered):
-                labels = attribute.value_labels()
-                shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
-                more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
-                found[
-                    f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one "
-                    "count for "
-                    "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
-                ] = None
-        for a in scan.cuts.beyond:
-            attribute = database.schema.attributes[a]
+        for attribute, codes in ((attributes[a], codes) for a, codes in scan.cuts.bins.items() if codes):
             labels = attribute.value_labels()
-            found[
-                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last "
-                "bin, "
-                f"{labels[0]} or {labels[-1]}; the interval reaches over that bin."
-            ] = None
-        for a in scan.cuts.other:
-            attribute = database.schema.attributes[a]
+            shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
+            more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
+            found.append(
+                f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one count for "
+                "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
+            )
+        found += [note_beyond(attributes[a]) for a in scan.cuts.beyond]
+        for attribute in (attributes[a] for a in scan.cuts.other):
             assert isinstance(attribute, Category)
-            found[
-                f"{attribute.other!r} of {attribute.name} gathers all values that the schema does not list; "
-                "whether they satisfy the condition is unknown, and intervals reach over them."
-            ] = None
-    return list(found)
+            found.append(
+                f"{note_on_other(attribute)} Whether they satisfy the condition is unknown, and intervals "
+                "reach over them."
+            )
+    return list(dict.fromkeys(found))
 
 
 def _seed(execution: Execution) -> int:
@@ -433,33 +416,22 @@ def _free(name: str, taken: set[str]) -> str:
     return own
 
 
+_TYPES = {
+    "string": "VARCHAR", "large_string": "VARCHAR", "bool": "BOOLEAN", "date32[day]": "DATE",
+    "int64": "BIGINT", "int32": "INTEGER", "int16": "SMALLINT", "int8": "TINYINT",
+    "timestamp[us]": "TIMESTAMP",
+}  # fmt: skip
+
+
 def _type_name(kind: pa.DataType) -> str:
-    types = pa.types
-    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+    """DuckDB's name of an Arrow type."""
+    if pa.types.is_dictionary(kind):
         return "VARCHAR"
-    if types.is_boolean(kind):
-        return "BOOLEAN"
-    if types.is_timestamp(kind):
-        return "TIMESTAMP" if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
-    if types.is_date(kind):
-        return "DATE"
-    if types.is_decimal(kind):
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return "TIMESTAMP WITH TIME ZONE"
+    if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
-    names = {
-        "double": "DOUBLE",
-        "float": "FLOAT",
-        "int64": "BIGINT",
-        "int32": "INTEGER",
-        "int16": "SMALLINT",
-        "int8": "TINYINT",
-    }
-    return names.get(str(kind), str(kind).upper())
-
-
-def _plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        return column.cast(pa.string())
-    return column
+    return _TYPES.get(str(kind), str(kind).upper())
 
 
 def _end_column(values: Floats, kind: pa.DataType) -> pa.Array:

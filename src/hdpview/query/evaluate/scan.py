@@ -20,15 +20,14 @@ from sqlglot import exp
 
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import QueryError, shortened
+from hdpview.query.estimate.estimates import MAX_GROUPS, check_number_of_groups
 from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase, point_type, points_table
-from hdpview.query.evaluate.released import corrections
 from hdpview.view.blocks import Blocks
 from hdpview.view.components import Components
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MAX_GROUPS = 250_000
 # Groups up to which those that exist are counted, as far as noise allows.
 MAX_COUNTED_GROUPS = 500
 # Combinations of classes of attributes that one expression ties together: rows of a cross join.
@@ -207,7 +206,6 @@ class Scan:
         self.cuts = Cuts()
         self.estimate: Floats = np.zeros((0, 0))
         # Of what released counts have moved the estimate by, shape of the estimate, or (1, 1).
-        self.extra_variance: Floats = np.zeros((1, 1))
         # True if nothing but the existence of groups is asked for, by a statement around this one.
         self.counts_groups = False
         # Base sums whose least and greatest summands are wanted.
@@ -275,17 +273,12 @@ class Scan:
         constants = [condition for condition in where if not self.attributes_of(condition)]
         constant_keys = [i for i, key in enumerate(self.keys) if not self.attributes_of(key)]
         if constants or constant_keys or not united:
-            self.clusters.append(compiler.constants(constants, constant_keys, bool(united)))
-        if self.n_groups > MAX_GROUPS:
-            raise QueryError(
-                f"That makes {self.n_groups:,} groups; the limit is {MAX_GROUPS:,}. "
-                "Group by fewer attributes or by wider bins."
-            )
+            self.clusters.append(compiler.constants(constants, constant_keys))
+        check_number_of_groups(self.n_groups)
         if self.counts_groups and self.n_groups > MAX_COUNTED_GROUPS:
             raise QueryError(
-                f"Which of {self.n_groups:,} possible groups exist cannot be told: like COUNT(DISTINCT "
-                "…), that is "
-                "not supported, since noise hides rare values. Ask for groups of fewer attributes."
+                f"Which of {self.n_groups:,} possible groups exist is not known: like COUNT(DISTINCT …), "
+                "that is not supported, since noise hides rare values. Ask for groups of fewer attributes."
             )
         self.estimate = self._estimates(raw)
 
@@ -301,12 +294,6 @@ class Scan:
             for j in range(len(self.bases)):
                 own = [mean[:, cluster.of(j)] for cluster, mean in zip(self.clusters, means, strict=True)]
                 total[j] += grid_product(own, weight)
-            corrected = corrections(part, self)
-            if corrected is not None:
-                added, variance = corrected
-                is_count = np.array([[base.is_count] for base in self.bases])
-                total += np.where(is_count & (not raw), np.maximum(added, -total), added)
-                self.extra_variance = self.extra_variance + variance
         # Sums of shares are exact but for rounding: a count of 5 is 5.
         return np.round(total, 9)
 
@@ -386,13 +373,12 @@ class _Compiler:
     def arrow(self, sql: str) -> pa.Table:
         return self.cursor.sql(sql).to_arrow_table()  # type: ignore[attr-defined]
 
-    def constants(self, conditions: list[exp.Expr], keys: list[int], has_others: bool) -> Cluster:
+    def constants(self, conditions: list[exp.Expr], keys: list[int]) -> Cluster:
         """The cluster of expressions about no attribute."""
         test = " AND ".join(f"({text_of(condition)})" for condition in conditions) or "TRUE"
         columns = "".join(f", {text_of(self.scan.keys[i])} AS {key_name(i)}" for i in keys)
         table = self.arrow(f"SELECT ({test}) AS h{columns}")
         holds = 1.0 if table.column("h")[0].as_py() else 0.0
-        del has_others
         key_table = table.drop_columns(["h"]) if keys else None
         return Cluster((), keys, key_table, np.full((1, 1), holds))
 
@@ -448,8 +434,7 @@ class _Compiler:
         if n_keys > MAX_GROUPS or n_keys * max(len(functions), 1) * math.prod(n_classes) > MAX_NUMBERS:
             raise QueryError(
                 f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or "
-                "group "
-                "by wider bins, such as date_trunc('day', …)."
+                "group by wider bins, such as date_trunc('day', …)."
             )
         values = np.zeros((n_keys, max(len(functions), 1), math.prod(n_classes)))
         for j in range(len(functions)):
@@ -516,8 +501,8 @@ class _Compiler:
         distinct = table.drop_columns(["i", "code", "share", "extra"]).take(pa.array(first))
         self.cursor.register(f"{SECRET}_classes{a}", distinct)  # type: ignore[attr-defined]
         n_points = len(kept)
-        extra_codes = table.column("code").to_numpy()[n_points:].tolist()
-        extras = dict(zip(extra_codes, cls[n_points:].tolist(), strict=True))
+        conditions = ["w", *kinds] if isinstance(attribute, Ordered) else []
+        extras = _extras(table, n_points, conditions)
         cls = cls[:n_points]
         if per_bin is None:
             self._note_cuts(a, table, cls, kinds, atoms.used, extras)
@@ -589,6 +574,22 @@ class _Compiler:
         for code, own in extras.items():
             if not (cls[codes == code] == own).any():
                 self.scan.cuts.beyond.add(a)
+
+
+def _extras(table: pa.Table, n_points: int, conditions: Sequence[str]) -> dict[int, int]:
+    """Code → class of values that no point shows.
+
+    Of conditions on values beyond the schema's bounds: only where one holds there and at no point of the bin.
+    What some values of a bin satisfy is asked of the whole bin, as in Python.
+    """
+    codes, cls = (table.column(name).to_numpy() for name in ("code", "cls"))
+    extras = dict(zip(codes[n_points:].tolist(), cls[n_points:].tolist(), strict=True))
+    if not conditions or not extras:
+        return extras
+    holds = np.stack([table.column(name).fill_null(False).to_numpy() for name in conditions]).astype(bool)
+    beyond = {code: i for i, code in enumerate(codes[n_points:].tolist(), n_points)}
+    inside = {code: holds[:, :n_points][:, codes[:n_points] == code].any(axis=1) for code in extras}
+    return {code: own for code, own in extras.items() if (holds[:, beyond[code]] & ~inside[code]).any()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,7 @@ class Statement:
         self.probabilities: set[int] = set()
         allowed.check(tree)
         tree = self._prepared(tree.copy(), dialect)
-        self.names, self.types = self._describe(text_of(tree))
+        self.names = self._names(text_of(tree))
         schema: dict[str, object] = {"view": database.types}
         try:
             self.tree = qualify(
@@ -125,15 +125,15 @@ class Statement:
             )
         return tree
 
-    def _describe(self, sql: str) -> tuple[list[str], list[str]]:
-        """Names and types that DuckDB gives the statement's outputs, over an empty table."""
+    def _names(self, sql: str) -> list[str]:
+        """Names that DuckDB gives the statement's outputs, over an empty table."""
         import duckdb
 
         try:
             rows = self.cursor.execute(f"DESCRIBE {sql}").fetchall()
         except duckdb.Error as problem:
             raise self.refusal(problem) from None
-        return [row[0] for row in rows], [row[1] for row in rows]
+        return [row[0] for row in rows]
 
     def refusal(self, problem: Exception) -> QueryError:
         """DuckDB's complaint, in words for people."""

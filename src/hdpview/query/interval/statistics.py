@@ -18,11 +18,11 @@ from hdpview.domain import Attribute, Datetime, calendar
 from hdpview.errors import QueryError
 from hdpview.query.bounds.noise import check_confidence, confidence_of_each
 from hdpview.query.errors.closed import covariances
-from hdpview.query.errors.ends import probability_above, typical_tail
+from hdpview.query.errors.ends import probability_above
 from hdpview.query.estimate.estimates import estimates
 from hdpview.query.interval.answers import Answer, CountKind, Interval, IntervalKind, answer
 from hdpview.query.interval.groups import Groups, Histograms
-from hdpview.query.interval.spans import Estimates, delta_variance, group_estimates, smooth
+from hdpview.query.interval.spans import Estimates, delta_estimates, group_estimates, smooth
 from hdpview.query.question import aggregates, conditions
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.axes import BinLabel, attribute_axis
@@ -315,9 +315,7 @@ def compare_shares(
     sums, products = _sums(view, listed)
 
     def span(value: Callable[[Floats], Floats], least: float) -> Estimates:
-        estimate = value(sums)
-        half = typical_tail(confidence) * np.sqrt(delta_variance(value, sums, products))
-        return Estimates(estimate, estimate - half, estimate + half).within(least, 1.0)
+        return delta_estimates(value, sums, products, confidence).within(least, 1.0)
 
     return SharesCompared(
         attribute,
@@ -344,15 +342,11 @@ def value_shares(view: ViewData, name: str, where: Where = None, confidence: flo
     a, boxes = attribute_number(name, view.schema), boxes_of(where, view.schema)
     groups = Groups(view, boxes, [attribute_axis(view.schema, a)])
     listed = [[count_of(own) for own in groups.boxes], [count_of(boxes)] * len(groups)]
-    (sums, products), tail = _sums(view, listed), typical_tail(confidence)
-    estimate = aggregates.ratio(sums)
-    half = tail * np.sqrt(delta_variance(aggregates.ratio, sums, products))
+    found = delta_estimates(aggregates.ratio, *_sums(view, listed), confidence)
     if len(groups) == 1:  # the condition leaves one value, so all records have it
-        half = np.zeros(1)
-    span = Estimates(estimate, estimate - half, estimate + half).within(0.0, 1.0)
-    absent = np.isnan(estimate)
+        found = Estimates(*[found.estimate] * 3)
     every = np.zeros((3, groups.shape[0]))
-    every[:, groups.cells] = np.where(absent, np.nan, np.stack(span))
+    every[:, groups.cells] = found.within(0.0, 1.0).null_where(np.isnan(found.estimate))
     return Estimates(*every)
 
 

@@ -20,24 +20,10 @@ from hdpview.query.evaluate.database import sql_type
 
 # The first number that PostgreSQL gives to what users make.
 FIRST_VIEW = 16_384
-_TYPE_COLUMNS = [
-    "oid",
-    "typname",
-    "typlen",
-    "typbyval",
-    "typtype",
-    "typcategory",
-    "typispreferred",
-    "typrelid",
-    "typelem",
-    "typarray",
-    "typalign",
-    "typstorage",
-    "typinput",
-    "typoutput",
-    "typreceive",
-    "typsend",
-]
+_TYPE_COLUMNS = (
+    "oid typname typlen typbyval typtype typcategory typispreferred typrelid typelem typarray typalign "
+    "typstorage typinput typoutput typreceive typsend"
+)
 Row = dict[str, Any]
 
 
@@ -91,7 +77,9 @@ def rows(views: Mapping[str, PView]) -> dict[str, list[Row]]:
             attributes.append({**row, "is_not_null": not attribute.nullable})
             comments.append({"objoid": oid, "objsubid": i, "description": _column_comment(attribute)})
     return {
-        "pg_catalog.pg_type": [dict(zip(_TYPE_COLUMNS, values, strict=True)) for values in t.catalogued()],
+        "pg_catalog.pg_type": [
+            dict(zip(_TYPE_COLUMNS.split(), values, strict=True)) for values in t.catalogued()
+        ],
         "pg_catalog.pg_description": comments,
         "relations": relations,
         "attributes": attributes,

@@ -25,23 +25,18 @@ from hdpview.explore.postgres.parameter_values import array_items
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.query.evaluate.dialects import to_duckdb
 
-_OPERATORS: dict[str, type[exp.Expr]] = {
-    "~": exp.RegexpLike,
-    "~*": exp.RegexpILike,
-    "~~": exp.Like,
-    "~~*": exp.ILike,
-    "=": exp.EQ,
-    "<>": exp.NEQ,
-    "||": exp.DPipe,
-}
-_DUCKDB_NAMES = {
-    "json_build_object": "json_object",
-    "jsonb_build_object": "json_object",
-    "json_agg": "json_group_array",
-    "jsonb_agg": "json_group_array",
-    "to_jsonb": "to_json",
-    "row_to_json": "to_json",
-}
+_OPERATORS: dict[str, type[exp.Expr]] = dict(
+    zip(
+        ("~", "~*", "~~", "~~*", "=", "<>", "||"),
+        (exp.RegexpLike, exp.RegexpILike, exp.Like, exp.ILike, exp.EQ, exp.NEQ, exp.DPipe),
+        strict=True,
+    )
+)
+_DUCKDB_NAMES = (
+    dict.fromkeys(("json_build_object", "jsonb_build_object"), "json_object")
+    | dict.fromkeys(("json_agg", "jsonb_agg"), "json_group_array")
+    | dict.fromkeys(("to_jsonb", "row_to_json"), "to_json")
+)
 _SESSION_USERS = ("user", "current_role", "session_user")
 # xmin, the transaction that wrote a row: a column that every table of PostgreSQL has and no list shows.
 _FIRST_TRANSACTION = 1
@@ -67,22 +62,16 @@ class Translator:
         self._fill_system_columns(tree)
         root = tree
         for node in reversed(list(tree.walk(bfs=False))):  # inner nodes first
-            fresh = self._rewritten(node)
-            if fresh is node:
-                continue
+            rule = self._table if isinstance(node, exp.Table) else _RULES.get(type(node))
+            fresh = node if rule is None else rule(node)
             if node is root:
                 root = fresh
-            else:
+            elif fresh is not node:
                 node.replace(fresh)
         return root.sql(dialect="duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.IGNORE)
 
-    def _rewritten(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Table):
-            return self._table(node)
-        rule = _RULES.get(type(node))
-        return node if rule is None else rule(node)
-
-    def _table(self, node: exp.Table) -> exp.Expr:
+    def _table(self, node: exp.Expr) -> exp.Expr:
+        assert isinstance(node, exp.Table)
         if not isinstance(node.this, exp.Identifier):
             return _rows_of_function(node)
         if is_common_table(node):
@@ -239,9 +228,8 @@ def _function(node: exp.Expr) -> exp.Expr:
     return node if name is None else _call(name, *node.expressions)
 
 
-def _select(node: exp.Expr) -> exp.Expr:
-    if node.args.get("locks"):
-        node.set("locks", None)
+def _without_locks(node: exp.Expr) -> exp.Expr:
+    node.set("locks", None)
     return node
 
 
@@ -264,7 +252,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.DPipe: _concatenated,
     exp.Cast: _cast,
     exp.Anonymous: _function,
-    exp.Select: _select,
+    exp.Select: _without_locks,
     exp.ArraySize: _renamed("array_length", "this"),
     exp.CurrentVersion: _renamed("version"),
     exp.CurrentSchema: _renamed("current_schema"),
