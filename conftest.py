@@ -5,7 +5,6 @@ tests.
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,6 @@ from hypothesis import HealthCheck, settings
 
 # Beside the sources: a cache of the tests' own, that no other checkout writes to.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".cache" / "numba"))
-
-# Chromium without the windows that nobody sees: half of the work, the same pages.
-if _SHELL := shutil.which("chromium-headless-shell"):
-    os.environ.setdefault("HDPVIEW_CHROMIUM", _SHELL)
 
 # Properties are checked on the same examples each time, so that a change is judged by what it changed; `make
 # hunt` looks for new ones. How long an example takes depends on what else the machine does, so it decides

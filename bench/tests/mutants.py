@@ -111,12 +111,12 @@ def best_choices() -> Patch:
 @contextmanager
 def one_row_too_many() -> Iterator[None]:
     """One row more of every person is counted than noise was made for."""
-    right = ingest.bounded
+    right = ingest.bounded_sql
 
-    def wrong(words: Any, limits: Any, *rest: Any, **options: Any) -> Any:
-        return right(words, dataclasses.replace(limits, max_rows=limits.max_rows + 1), *rest, **options)
+    def wrong(rows: str, columns: Any, codes: Any, limits: Any, salt: str) -> str:
+        return right(rows, columns, codes, dataclasses.replace(limits, max_rows=limits.max_rows + 1), salt)
 
-    with patch.object(ingest, "bounded", wrong):
+    with patch.object(ingest, "bounded_sql", wrong):
         yield
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.quality import QualityReport
     from hdpview.refine import refine
+    from hdpview.wishes import Wishes
 
 _HOME = {  # module of each public name; imported on first use, so that the command line starts fast
     "Answer": "query.interval.answers",
@@ -67,6 +68,7 @@ _HOME = {  # module of each public name; imported on first use, so that the comm
     "Statistic": "query.interval.statistics",
     "TextFormat": "domain",
     "ViewFileError": "errors",
+    "Wishes": "wishes",
     "build": "build",
     "estimate": "forecast",
     "merge": "pview",
@@ -103,6 +105,7 @@ __all__ = [
     "Statistic",
     "TextFormat",
     "ViewFileError",
+    "Wishes",
     "__version__",
     "build",
     "estimate",

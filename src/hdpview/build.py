@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,6 +19,7 @@ from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.losses import SchemaWarning
 from hdpview.counts.protocol import Counts
+from hdpview.counts.rows import States
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, MethodError, SchemaError, unknown_name
@@ -107,12 +109,10 @@ def build(
         progress: called with the fraction done (or None) and a few words.
         on_warning: called with each smaller loss that `preview` finds; by default Python warns of it.
         on_charge: called with the receipt when the charge is in the ledger, before any noise is drawn.
-            Whoever
-            gives it calls the receipt's `name_view` when the view is written; until then the build can be
-            resumed.
-        resume: finish a build that broke off after its charge. Nothing more is charged, and what was drawn
-            then is
-            used again. All other arguments have to be those of that build.
+            Whoever gives it calls the receipt's `name_view` when the view is written; until then the build
+            can be resumed.
+        resume: finish a build that broke off after its charge, with what was drawn then. Nothing more is
+            charged. All other arguments have to be those of that build.
         **settings: settings of the method, such as `focus=[("age", "income")]`.
 
     Returns:
@@ -133,10 +133,14 @@ def build(
     if account is None and resume:
         raise BudgetError("A build is resumed from its ledger, and none is kept for this table.")
     _log.info(budget_line(account, name, None if resume else budget))
-    salt = randomness.root_key("contributions").tobytes().hex()
+    salt = salt_of(account, name, randomness) or randomness.root_key("contributions").tobytes().hex()
     options = ReadOptions(limits, salt, memory_limit, threads, progress or silent)
-    if not resume:
-        refuse_losses(_checked(source, schema, options, engine), accept_losses, on_warning)
+
+    def check(counts: Counts) -> None:
+        if not resume:
+            states = getattr(counts, "exact_states", None)
+            refuse_losses(_checked(source, schema, options, engine, states), accept_losses, on_warning)
+
     # Read, then charge, then draw.
     order = {
         "schema": schema.to_dict(),
@@ -149,27 +153,19 @@ def build(
     }
     with (
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
-        _right_table(chosen, counts),
+        _right_table(chosen, counts, check),
         _charged(
-            account, name, budget, chosen, limits, _reasons(schema, randomness), order, resume
+            account, name, budget, chosen, limits, _reasons(schema, randomness), salt, order, resume
         ) as receipt,  # [P12]
     ):
         if receipt is not None and on_charge is not None:
             on_charge(receipt)
+        outcomes = None if receipt is None else receipt.outcomes
         view = release(
-            counts,
-            budget,
-            chosen,
-            randomness,
-            threads,
-            progress,
-            limits,
-            where,
-            quality=quality,
-            outcomes=None if receipt is None else receipt.outcomes,
+            counts, budget, chosen, randomness, threads, progress, limits, where, quality, outcomes
         )
-        if receipt is not None and not randomness.is_test:
-            view = _on_record(view, receipt)
+        choice = None if limits.unit is None else choice_of(salt, limits)
+        view = _on_record(view, None if randomness.is_test else receipt, choice)
     if receipt is not None and on_charge is None:
         receipt.outcomes.close(remove=True)
     _log.info(budget_line(account, name, None))
@@ -216,12 +212,14 @@ def preview(
     )
 
 
-def _checked(source: Any, schema: Schema, options: ReadOptions, engine: str) -> list[SchemaWarning]:
+def _checked(
+    source: Any, schema: Schema, options: ReadOptions, engine: str, states: States | None = None
+) -> list[SchemaWarning]:
     if engine == "local":
-        return check_table(source, schema, options)
+        return check_table(source, schema, options, states)
     from hdpview.spark.counts import check_on_spark
 
-    return check_on_spark(source, schema, options, None if engine == "spark" else engine)
+    return check_on_spark(source, schema, options, None if engine == "spark" else engine, states)
 
 
 def budget_line(account: Ledger | None, name: str | None, coming: Fraction | None) -> str:
@@ -265,6 +263,7 @@ def _charged(
     method: Method,
     limits: Contributions,
     why_not_private: Sequence[str],
+    salt: str,
     order: dict[str, Any],
     resume: bool,
 ) -> AbstractContextManager[Receipt | None]:
@@ -279,9 +278,21 @@ def _charged(
         limits.max_rows,
         delta_of(method),
         "; ".join(why_not_private) or None,
+        None if limits.unit is None or TEST_KEY_REASON in why_not_private else salt,
         order=order,
         resume=resume,
     )
+
+
+def salt_of(account: Ledger | None, name: str | None, randomness: Randomness) -> str | None:
+    """By which each person's rows were chosen before; None where no ledger knows. A test key has its own."""
+    known = None if account is None or name is None or randomness.is_test else account.salt(name)
+    return randomness.root_key("contributions").tobytes().hex() if randomness.is_test else known
+
+
+def choice_of(salt: str, limits: Contributions) -> str:
+    """A fingerprint of a choice of rows: another salt, or other rules, would choose others. [P17]"""
+    return hashlib.sha256(f"{salt}|{limits!r}".encode()).hexdigest()[:16]
 
 
 @cache
@@ -322,8 +333,9 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
 
 
 @contextmanager
-def _right_table(method: Method, counts: Counts) -> Iterator[None]:
-    """Raise before the charge where the method knows that it is given the wrong table."""
+def _right_table(method: Method, counts: Counts, check: Callable[[Counts], None]) -> Iterator[None]:
+    """Raise before the charge where much would be lost, or the method is given the wrong table."""
+    check(counts)
     reason = method.why_not_this_table(counts)
     if reason is not None:
         raise MethodError(reason)
@@ -402,9 +414,11 @@ def release(
     return PView(manifest, (part,))
 
 
-def _on_record(view: PView, receipt: Receipt) -> PView:
-    """The view with what the ledger says of its table."""
-    manifest = replace(view.manifest, table=receipt.table, spent_on_table=receipt.spent)
+def _on_record(view: PView, receipt: Receipt | None, choice: str | None) -> PView:
+    """The view with what the ledger says of its table, and which rows were chosen."""
+    manifest = replace(view.manifest, choice=choice)
+    if receipt is not None:
+        manifest = replace(manifest, table=receipt.table, spent_on_table=receipt.spent)
     return PView(manifest, view.parts, view.frame)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 _MAX_QUOTED = 60  # characters of a value in a message
 _MAX_NAME = 200  # characters of a name that is compared with known ones
 # Modules that `pip install hdpview` leaves out, and the extra that installs them.
-_EXTRAS = {"ibis": "build", "numba": "build", "opendp": "build", "vl_convert": "plot"}
+_EXTRAS = {"numba": "build", "opendp": "build", "vl_convert": "plot"}
 _NEEDED_FOR = {"build": "Building views", "plot": "Saving pictures as PNG, SVG or PDF"}
 
 

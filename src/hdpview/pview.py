@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.present.plots import Plots
     from hdpview.query.quality import QualityReport
+    from hdpview.wishes import Wishes
 
 _MOST_PAIRS = 12  # that a card names
 
@@ -203,6 +204,15 @@ class PView(ViewData):
         from hdpview.query.evaluate import verbs
 
         return verbs.association(self, "risk_difference", outcome, exposure, where, **how)
+
+    def wish(self, where: str, within: float) -> Wishes:
+        """Note that a count should be sharper: its 95% interval within so many records of the estimate.
+
+        Join wishes with `+`, `save` them to a file and send it to the curator, who refines the view.
+        """
+        from hdpview.wishes import wish
+
+        return wish(self, where, within)
 
     def sample(self, n: int, *, seed: int | None = None, as_: FrameKind | None = None) -> Any:
         """Synthetic records, drawn from the view; a seed makes them repeatable and harms nothing."""

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import uvicorn
 from playwright.sync_api import Browser, Page
 
+from hdpview.curate.curation import Curation
 from hdpview.curate.server import create_app
-from hdpview.curate.work import Curation
 
 ARTEFACTS = Path(__file__).parent / "artefacts"
 BUILD_MS = 240_000  # for a build to end, on a machine that does much else

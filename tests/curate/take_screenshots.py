@@ -42,6 +42,11 @@ def main() -> None:
                 page.get_by_label(f"Use Code{i:02d}").uncheck()
             curator.type("Values of Diagnose", "410, 428, 486, 250.6")
             curator.type("Values of Fachrichtung", "Chirurgie, Innere, Gynäkologie, HNO")
+            curator.type("Values of Altersgruppe", "[0-10)\n[10-20)\n[50-60)\n[70-80)\n[80-90)")
+            bounds = {"Größe": (140, 210), "Kosten": (0, 10_000), "Tage": (1, 60)}
+            for name, ends in {**bounds, "Aufnahme": ("2019-01-01", "2023-12-31")}.items():
+                for side, end in zip(("from", "to"), ends, strict=True):
+                    curator.type(f"{side} of {name}", str(end))
             page.wait_for_selector("[data-problems='0']")
             page.locator("#to-choose").click()
             page.get_by_label("Whose row is it").select_option("Patient_id")

@@ -14,9 +14,9 @@ from fastapi.testclient import TestClient
 import hdpview as hv
 from clinic import write_clinic
 from hdpview.counts import learn
-from hdpview.curate.forms import Document, Price, Saved, SourceForm, fields_of, form_of, schema_text
+from hdpview.curate.curation import Curation
+from hdpview.curate.forms import BudgetForm, Document, Saved, SourceForm, fields_of, form_of, schema_text
 from hdpview.curate.server import create_app
-from hdpview.curate.work import Curation
 from hdpview.domain.suggestions import suggested_fields
 from hdpview.errors import SchemaError
 
@@ -26,14 +26,14 @@ KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Curation:
+def curation(tmp_path: Path) -> Curation:
     write_clinic(tmp_path / "clinic.csv", 1_000)
     return Curation(str(tmp_path / "clinic.csv"), tmp_path)
 
 
 @pytest.fixture
-def client(work: Curation) -> Iterator[TestClient]:
-    with TestClient(create_app(work, TOKEN), HOME, raise_server_exceptions=False) as made:
+def client(curation: Curation) -> Iterator[TestClient]:
+    with TestClient(create_app(curation, TOKEN), HOME, raise_server_exceptions=False) as made:
         yield made
 
 
@@ -70,21 +70,23 @@ def test_the_table_is_described_without_its_values(client: TestClient) -> None:
     assert told["document"]["source"]["encoding"] == "cp1252"
 
 
-def test_learning_is_charged_and_fills_the_forms(work: Curation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_is_charged_and_fills_the_forms(curation: Curation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Signs, dates and marks of the file are read as declared: bounds hold the values, marks for nothing are
     no values; the schema says what it cost, and so does the ledger.
     """
     # Noise alone passes no threshold.
     monkeypatch.setattr(learn, "_FALSE_BINS", 1e-7)
-    document = Document.model_validate(work.described()["document"])
+    document = Document.model_validate(curation.described()["document"])
     columns = ["Größe", "Aufnahme", "Fachrichtung", "Tage"]
     with pytest.raises(hv.BudgetError, match="delta of 1e-12 or more"):
-        work.learnt(
-            Saved(document=document), columns, Price(epsilon="8", delta="1e-14", privacy_unit="Patient_id")
+        curation.learnt(
+            Saved(document=document),
+            columns,
+            BudgetForm(epsilon="8", delta="1e-14", privacy_unit="Patient_id"),
         )
-    assert work.ledger.spent("clinic") == 0
+    assert curation.ledger.spent("clinic") == 0
     saved = Saved(document=document, version=1)
-    found = work.learnt(saved, columns, Price(epsilon="8", delta="1e-9", privacy_unit="Patient_id"))
+    found = curation.learnt(saved, columns, BudgetForm(epsilon="8", delta="1e-9", privacy_unit="Patient_id"))
     assert found["open"] == []
     known = {name: fields_of(form_of(name, {})) | found["columns"][name] for name in columns}
     assert float(known["Größe"]["min"]) <= 150
@@ -94,20 +96,20 @@ def test_learning_is_charged_and_fills_the_forms(work: Curation, monkeypatch: py
     assert set(known["Fachrichtung"]["values"].split(", ")) <= {"Chirurgie", "Innere", "Gynäkologie", "HNO"}
     assert "Innere" in known["Fachrichtung"]["values"]
     assert found["learnt"] == {"learnt_epsilon": "8", "learnt_delta": "1/1000000000"}
-    assert work.ledger.spent("clinic") == Fraction(8)
+    assert curation.ledger.spent("clinic") == Fraction(8)
     assert "--learn-bounds-epsilon 8" in found["command"]
     assert "--privacy-unit Patient_id" in found["command"]
     # Another tab that knows nothing of it cannot pay again; a restart finds what was learnt.
     with pytest.raises(hv.HdpviewError, match="another tab"):
-        work.learnt(Saved(document=document, version=1), columns, Price(epsilon="8"))
-    assert work.ledger.spent("clinic") == Fraction(8)
-    again = Curation(work.data, work.folder).described()
+        curation.learnt(Saved(document=document, version=1), columns, BudgetForm(epsilon="8"))
+    assert curation.ledger.spent("clinic") == Fraction(8)
+    again = Curation(curation.data, curation.folder).described()
     assert again["document"]["learnt"] == found["learnt"]
     kept = {column["name"]: column for column in again["document"]["columns"]}
     assert kept["Aufnahme"]["min"] == "2019-01-01"
 
 
-def test_the_page_keeps_everything(work: Curation, client: TestClient) -> None:
+def test_the_page_keeps_everything(curation: Curation, client: TestClient) -> None:
     """What is typed is saved with every check and is there after a restart; a stale tab is refused, and a
     schema file that was edited later counts more.
     """
@@ -121,12 +123,12 @@ def test_the_page_keeps_everything(work: Curation, client: TestClient) -> None:
     assert same["version"] == version
     stale = client.post("/api/check", json=asked, headers=KNOWN)
     assert "another tab" in stale.json()["error"]
-    again = Curation(work.data, work.folder).described()
+    again = Curation(curation.data, curation.folder).described()
     assert again["settings"] == {"epsilon": "0.7"}
     assert again["document"] == document
     assert again["version"] == version
-    work.schema_path.write_text('[attributes]\nTage = { type = "integer", min = 0, max = 9 }\n', "utf-8")
-    later = Curation(work.data, work.folder).described()
+    curation.schema_path.write_text('[attributes]\nTage = { type = "integer", min = 0, max = 9 }\n', "utf-8")
+    later = Curation(curation.data, curation.folder).described()
     assert [each["name"] for each in later["document"]["columns"] if each["use"]] == ["Tage"]
 
 

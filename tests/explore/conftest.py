@@ -1,5 +1,5 @@
 """Views to explore: a hospital's, and one whose names try to break out. And who explores them: a client, a
-browser, a visitor.
+browser, visitors.
 
 A browser is ended with its module: while Playwright runs, nothing else in the process can run an event loop.
 
@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 from hostile_names import HTML, SCRIPT, SQL
-from playwright.sync_api import Browser, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from questions import HOME
 from visitor import PATIENCE_MS, Visitor
 
@@ -52,19 +53,16 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> P
 
 
 def _built_once(path: Path, method: str) -> PView:
-    """A view of the demo's table, built by the first process that needs it and read by the others."""
+    """A view of the demo's table, built by the first process that needs it and read by the others. It has the
+    manifest that it would have with a key from the system, for pages to show.
+    """
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
             view = build(hospital_table(), hospital_schema(), 1.0, method=method, test_key=b"hospital")
-            _as_with_a_secret_key(view).save(path)
+            manifest = dataclasses.replace(view.manifest, not_private_because=(), created="2026-01-31")
+            PView(manifest, view.parts).save(path)
     return PView.open(path)
-
-
-def _as_with_a_secret_key(view: PView) -> PView:
-    """The view with the manifest that it would have with a key from the system, for pages to show."""
-    manifest = dataclasses.replace(view.manifest, not_private_because=(), created="2026-01-31")
-    return PView(manifest, view.parts)
 
 
 @pytest.fixture(scope="session")
@@ -97,31 +95,51 @@ def explorer(hospital: PView, hostile: PView, blocky: PView) -> Iterator[Explore
     running.stop()
 
 
+@pytest.fixture(scope="session")
+def published(hospital: PView, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The hospital's view as one file."""
+    path = tmp_path_factory.mktemp("published") / "hospital.html"
+    hospital.publish(path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def client(hospital: PView, hostile: PView) -> Iterator[TestClient]:
-    with TestClient(
-        create_app({"hospital.pview": hospital, "hostile.pview": hostile}),
-        HOME,
-        raise_server_exceptions=False,
-    ) as made:
+    app = create_app({"hospital.pview": hospital, "hostile.pview": hostile})
+    with TestClient(app, HOME, raise_server_exceptions=False) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def playwright() -> Iterator[Playwright]:
-    with sync_playwright() as running:
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        running = launch_chromium(playwright)
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    running = launch_chromium(playwright)
-    yield running
-    running.close()
+        running.close()
 
 
 @pytest.fixture
-def visitor(browser: Browser, explorer: Explorer) -> Iterator[Visitor]:
-    person = Visitor(browser, explorer)
-    yield person
-    person.leave()
+def enter(browser: Browser) -> Iterator[Callable[..., Visitor]]:
+    """Lets somebody in at an address; everybody has left in peace at the end."""
+    inside: list[Visitor] = []
+
+    def made(home: str, **how: Any) -> Visitor:
+        inside.append(Visitor(browser, home, **how))
+        return inside[-1]
+
+    yield made
+    for person in inside:
+        person.leave()
+
+
+@pytest.fixture
+def visitor(enter: Callable[..., Visitor], explorer: Explorer) -> Visitor:
+    return enter(explorer.url)
+
+
+@pytest.fixture
+def reader(enter: Callable[..., Visitor], published: Path) -> Visitor:
+    """A person who opens the published page from a disk, without a network."""
+    person = enter(published.as_uri(), offline=True)
+    person.visit()
+    return person

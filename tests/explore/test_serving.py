@@ -27,16 +27,7 @@ def test_beyond_this_machine_the_command_asks_for_a_token(tmp_path: Path, hospit
     share a name.
     """
     hospital.save(tmp_path / "a.pview")
-    command = [
-        sys.executable,
-        "-m",
-        "hdpview",
-        "explore",
-        str(tmp_path / "a.pview"),
-        "--no-open",
-        "--port",
-        "0",
-    ]
+    command = [*f"{sys.executable} -m hdpview explore --no-open --port 0".split(), str(tmp_path / "a.pview")]
     done = subprocess.run([*command, "--host", "0.0.0.0"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "--token" in done.stderr
@@ -104,8 +95,8 @@ def test_a_gesture_is_measured_in_a_browser(small: Path) -> None:
     """
     row = gesture_row(small)
     assert (row["gestures"], row["moves"]) == (1, 4)
-    assert 0 < row["redrawn_p50_ms"] <= row["redrawn_p90_ms"] <= row["redrawn_max_ms"]
-    assert row["redrawn_p50_ms"] < row["painted_p50_ms"] <= row["painted_p90_ms"]
+    assert 0 < row["redrawn_p50_ms"] <= row["redrawn_p95_ms"] <= row["redrawn_max_ms"]
+    assert row["redrawn_p50_ms"] < row["painted_p50_ms"] <= row["painted_p95_ms"]
 
 
 def test_a_gesture_without_a_browser_tells_the_way_out(

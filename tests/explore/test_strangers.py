@@ -43,44 +43,30 @@ def test_bad_questions_are_refused_in_words(
     assert "Traceback" not in told
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"sql": 3},
-        {"sql": "SELECT 1", "confidence": 2},
-        {"sql": "SELECT 1", "extra": 1},
-        {},
-        {"sql": "x" * 100_001},
-        {"sql": "SELECT 1", "confidence": None},
-    ],
-    ids=["number", "confidence", "unknown", "empty", "long", "nothing"],
-)
-def test_misshapen_questions_are_refused_in_words(client: TestClient, body: dict[str, Any]) -> None:
+def test_misshapen_questions_are_refused_in_words(client: TestClient) -> None:
     """Bodies of another form get status 422 and a sentence that does not repeat what was sent."""
-    answer = client.post("/api/sql", json=body)
-    assert answer.status_code == 422
-    assert 10 < len(answer.json()["error"]) < 600
+    one = {"sql": "SELECT 1"}
+    for body in ({}, {"sql": 3}, {"sql": "x" * 100_001}, one | {"confidence": 2}, one | {"extra": 1}):
+        answer = client.post("/api/sql", json=body)
+        assert answer.status_code == 422
+        assert 10 < len(answer.json()["error"]) < 600
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
+def test_endless_conditions_end(client: TestClient) -> None:
+    """Conditions nested or repeated thousands of times are answered or refused in words, and never bring the
+    server down.
+    """
+    for where in (
         "(" * 9_000 + "age = 1" + ")" * 9_000,
         "NOT " * 20_000 + "age = 1",
         "age = " + "-" * 9_000 + "1",
         " OR ".join(["age = 1"] * 9_000),
         "\x00",
         "'",
-    ],
-    ids=["parentheses", "negations", "signs", "alternatives", "no letter", "half a string"],
-)
-def test_endless_conditions_end(client: TestClient, where: str) -> None:
-    """Conditions nested or repeated thousands of times are answered or refused in words, and never bring the
-    server down.
-    """
-    answer = client.post("/api/histograms", json={"where": where})
-    assert answer.status_code in (200, 400)
-    assert answer.status_code == 200 or len(answer.json()["error"]) > 10
+    ):
+        answer = client.post("/api/histograms", json={"where": where})
+        assert answer.status_code in (200, 400)
+        assert answer.status_code == 200 or len(answer.json()["error"]) > 10
     nested = client.post(
         "/api/histograms", content=b"[" * 90_000, headers={"content-type": "application/json"}
     )
@@ -120,48 +106,33 @@ def test_only_the_methods_listed(client: TestClient) -> None:
             assert client.request(method, path).status_code == 405
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/app.js", "/style.css", "/api/views", "/nothing", "/api/schema?view=x"]
-)
-def test_every_answer_carries_the_security_headers(client: TestClient, path: str) -> None:
+def test_every_answer_carries_the_security_headers(client: TestClient) -> None:
     """Pages, files, answers and errors alike forbid foreign scripts, frames, sniffing, referrers and
     caching.
     """
-    headers = client.get(path).headers
-    assert "default-src 'self'" in headers["content-security-policy"]
-    assert "frame-ancestors 'self'" in headers["content-security-policy"]
-    assert "unsafe-eval" not in headers["content-security-policy"]
-    assert (headers["x-content-type-options"], headers["referrer-policy"], headers["cache-control"]) == (
-        "nosniff",
-        "no-referrer",
-        "no-store",
-    )
-    assert "access-control-allow-origin" not in headers
+    for path in ("/", "/app.js", "/style.css", "/api/views", "/nothing", "/api/schema?view=x"):
+        headers = client.get(path).headers
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "frame-ancestors 'self'" in headers["content-security-policy"]
+        assert "unsafe-eval" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in headers
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/../server.py",
-        "/..%2fserver.py",
-        "/%2e%2e/server.py",
-        "/static/../../server.py",
-        "/..%5cserver.py",
-        "//etc/passwd",
-        "/%2fetc%2fpasswd",
-        "/app.js%00",
-    ],
-)
-def test_files_beside_the_page_stay_hidden(explorer: notebook.Explorer, path: str) -> None:
+def test_files_beside_the_page_stay_hidden(explorer: notebook.Explorer) -> None:
     """No spelling of a path leads out of the page's own folder."""
-    connection = http.client.HTTPConnection(urlsplit(explorer.url).netloc, timeout=60)
-    connection.request("GET", path)  # as it stands: clients would tidy it up
-    answer = connection.getresponse()
-    text = answer.read()
-    connection.close()
-    assert answer.status in (400, 404)
-    assert b"import" not in text
-    assert b"root:" not in text
+    up = ("/../", "/..%2f", "/%2e%2e/", "/static/../../", "/..%5c")
+    for path in (*(f"{way}server.py" for way in up), "//etc/passwd", "/%2fetc%2fpasswd", "/app.js%00"):
+        connection = http.client.HTTPConnection(urlsplit(explorer.url).netloc, timeout=60)
+        connection.request("GET", path)  # as it stands: clients would tidy it up
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        assert answer.status in (400, 404)
+        assert b"import" not in text
+        assert b"root:" not in text
 
 
 def test_there_are_no_pages_from_elsewhere(client: TestClient) -> None:

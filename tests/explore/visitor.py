@@ -1,72 +1,74 @@
-"""A person at the page in a real browser, and what the tests of the page ask of it. Where HDPVIEW_PICTURES is
-set, screenshots go to tests/explore/artefacts/.
-"""
+"""A person at the page in a real browser, and what tests ask of it."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
+import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route
 
-from hdpview.explore.notebook import Explorer
 from hdpview.pview import PView
 
-ARTEFACTS = Path(__file__).parent / "artefacts"
 PATIENCE_MS = 30_000  # with what a page is waited for, on a machine that does much else
+# A filter that only the server reads: OR between attributes.
+BY_SERVER = "age < 90 OR sex = 'Male'"
 
 
 class Visitor:
     """A person at the page, who also notes what the console says and where requests go."""
 
     def __init__(
-        self,
-        browser: Browser,
-        explorer: Explorer,
-        width: int = 1400,
-        height: int = 1000,
-        scheme: str = "light",
+        self, browser: Browser, home: str, width: int = 1400, height: int = 1000, **context: Any
     ) -> None:
-        self.context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True
-        )  # type: ignore[arg-type]
-        self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=explorer.url)
+        size = {"width": width, "height": height}
+        self.context = browser.new_context(viewport=size, accept_downloads=True, **context)  # type: ignore[arg-type]
         self.context.set_default_timeout(PATIENCE_MS)
-        self.page: Page = self.context.new_page()
+        if not home.startswith("file:"):
+            self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=home)
+        self.home, self.page = home, self.context.new_page()
         self.complaints: list[str] = []
+        self.expected: tuple[str, ...] = ()  # parts of complaints that a test provokes
         self.requested: set[str] = set()
-        self.home = explorer.url
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
-        self.page.on(
-            "dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss())
-        )
-        self.page.on("request", lambda request: self.requested.add(urlsplit(request.url).netloc or "inline"))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", lambda request: self.requested.add(urlsplit(request.url).netloc))
 
     def visit(self, view: str = "hospital.pview") -> Page:
-        self.page.goto(f"{self.home}#view={view}")
-        self.page.wait_for_selector("body[data-shown]")
-        unfold(self.page)
+        """Open a view, or the published page; unfold the filter's field and put the first steps away."""
+        self.page.goto(self.home if self.home.startswith("file:") else f"{self.home}#view={view}")
+        rest(self.page)
+        self.page.evaluate("document.getElementById('sql').open = true")
+        self.page.evaluate("document.getElementById('tour').hidden = true")
         return self.page
 
+    def ask(self, path: str, **body: Any) -> Any:
+        """Put a question to the engine of a published page."""
+        return self.page.evaluate("([path, body]) => hdpview.ask(path, body)", [path, body])
+
     def leave(self) -> None:
+        """Nothing was complained of, and nobody else was asked for anything."""
         self.context.close()
-        assert not self.complaints, self.complaints
-        assert self.requested <= {urlsplit(self.home).netloc, "inline"}
+        found = [text for text in self.complaints if not any(part in text for part in self.expected)]
+        assert not found, found
+        assert self.requested <= {urlsplit(self.home).netloc, ""}
 
 
-def unfold(page: Page) -> None:
-    """Open the field of the filter, which is folded while idle, and put the first steps away."""
-    page.evaluate("document.getElementById('sql').open = true")
-    page.evaluate("document.getElementById('tour').hidden = true")
+def rest(page: Page) -> None:
+    """Wait until everything is answered."""
+    page.wait_for_selector("body[data-shown]")
 
 
-# A filter that only the server reads: OR between attributes.
-BY_SERVER = "age < 90 OR sex = 'Male'"
+def shows(page: Page, *parts: str) -> str:
+    """Wait until the page shows a filter that has these parts; its SQL."""
+    selector = "body" + "".join(f"[data-shown*={json.dumps(part)}]" for part in parts)
+    page.wait_for_selector(selector, state="attached")
+    return page.locator("#where").input_value()
 
 
 def run(page: Page, where: str) -> None:
@@ -74,7 +76,29 @@ def run(page: Page, where: str) -> None:
     page.evaluate("document.getElementById('sql').open = true")
     page.locator("#where").fill(where)
     page.locator("#run").click()
-    page.wait_for_selector("body[data-shown]")
+    rest(page)
+
+
+def choose(page: Page, label: str, value: str) -> None:
+    """Choose from a list."""
+    page.locator(f"select[aria-label={json.dumps(label)}]").select_option(value)
+    rest(page)
+
+
+def more(page: Page, name: str, what: str) -> None:
+    """Choose from the menu of a chart."""
+    page.get_by_label(f"More on {name}", exact=True).click()
+    page.get_by_label(f"{what} {name}", exact=True).click()
+    rest(page)
+
+
+def saved(page: Page, what: str, kind: str) -> Path:
+    """The file that is taken away."""
+    opener = f"Save {what}" if what.startswith("the ") else f"More on {what}"
+    with page.expect_download() as download:
+        page.get_by_label(opener, exact=True).click()
+        page.get_by_label(f"Save {what} as {kind}", exact=True).click()
+    return Path(download.value.path())
 
 
 class Held:
@@ -121,97 +145,57 @@ def bar(page: Page, name: str, code: int) -> Locator:
     return card(page, name).locator(f'[data-code="{code}"]')
 
 
-def shows(page: Page, *parts: str) -> str:
-    """Wait until the page shows a filter that has these parts; its SQL."""
-    selector = "body" + "".join(f"[data-shown*={json.dumps(part)}]" for part in parts)
-    page.wait_for_selector(selector, state="attached")
-    return page.locator("#where").input_value()
+def place(one: Locator) -> tuple[float, float, float, float]:
+    """Where an element lies: left, top, width and height."""
+    box = one.bounding_box()
+    assert box is not None
+    return box["x"], box["y"], box["width"], box["height"]
+
+
+def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(*end, steps=4)
+    page.mouse.up()
 
 
 def brush(page: Page, name: str, first: float, last: float) -> None:
     """Drag over a chart, between two shares of its width."""
     card(page, name).scroll_into_view_if_needed()
-    box = card(page, name).locator("svg").bounding_box()
-    assert box is not None
-    # The bars begin beside the axis.
-    start = bar(page, name, 0).bounding_box()
-    assert start is not None
-    left, width = start["x"], box["x"] + box["width"] - start["x"]
-    page.mouse.move(left + width * first, box["y"] + 60)
-    page.mouse.down()
-    page.mouse.move(left + width * last, box["y"] + 60, steps=4)
-    page.mouse.up()
+    left, y = place(bar(page, name, 0))[:2]  # bars begin beside the axis
+    x, _, wide, _ = place(card(page, name).locator("svg"))
+    width = x + wide - left
+    drag(page, (left + width * first, y + 60), (left + width * last, y + 60))
 
 
-_DRAWN = """(card) => {
-  const isRows = card.querySelector(".rows") !== null;
-  const side = (hit, name) => Number(hit.getAttribute(name));
-  const hits = [...card.querySelectorAll(".hit")];
-  return [...card.querySelectorAll("path.bar")].flatMap((path) =>
-    [...path.getAttribute("d").matchAll(/M([-\\d.]+) ([-\\d.]+)h([\\d.]+)v([\\d.]+)/g)].map((found) => {
-      const [x, y, width, height] = found.slice(1).map(Number);
-      const at = isRows ? y + height / 2 : x + width / 2;
-      const [start, size] = isRows ? ["y", "height"] : ["x", "width"];
-      const hit = hits.find((each) => at >= side(each, start) && at < side(each, start) + side(each, size));
-      return [hit.dataset.code, isRows ? width : height, path.getAttribute("class")];
-    }));
-}"""
+def spoken(page: Page, name: str, code: int) -> str:
+    """What the page says of a bar."""
+    return bar(page, name, code).get_attribute("aria-label") or ""
 
 
-def drawn_bars(page: Page, name: str) -> dict[int, tuple[float, str]]:
-    """Length and classes of every bar of a chart that is drawn, by code."""
-    found = card(page, name).evaluate(_DRAWN)
-    return {int(code): (float(length), classes) for code, length, classes in found}
+def every_label(page: Page, name: str) -> list[str]:
+    return list(card(page, name).locator(".hit").evaluate_all("all => all.map((one) => one.ariaLabel)"))
 
 
-def numbers_of(page: Page, name: str) -> list[str]:
-    """The numbers beside the rows of a chart."""
-    return card(page, name).locator("text.number").all_text_contents()
-
-
-def under(page: Page, name: str) -> list[str]:
-    """The texts under the bars of a chart, from left to right."""
-    texts = card(page, name).locator("text.under")
-    places = texts.evaluate_all("all => all.map((one) => [Number(one.getAttribute('x')), one.textContent])")
-    return [text for _, text in sorted(places)]
-
-
-def saves(page: Page, what: str, kind: str) -> None:
-    """Ask for a file."""
-    opener = f"Save {what}" if what.startswith("the ") else f"More on {what}"
-    page.get_by_label(opener, exact=True).click()
-    page.get_by_label(f"Save {what} as {kind}", exact=True).click()
-
-
-def shown_count(page: Page) -> float:
-    return float(page.locator("#count").get_attribute("data-value") or "nan")
-
-
-def number(view: PView, where: str) -> float:
-    """The count by SQL."""
-    return float(
-        view.sql(f"SELECT COUNT(*) AS n FROM view{f' WHERE {where}' if where else ''}", as_="pyarrow")["n"][
-            0
-        ].as_py()
+def codes(page: Page, name: str) -> list[int]:
+    """The values of a chart, in their order."""
+    return list(
+        card(page, name).locator(".hit").evaluate_all("all => all.map((one) => Number(one.dataset.code))")
     )
 
 
-def agrees(page: Page, view: PView, own: dict[str, str | None] | None = None) -> None:
-    """The count and every bar of every chart are the view's answers to the SQL in the text field."""
-    where = page.locator("#where").input_value()
-    assert shown_count(page) == pytest.approx(number(view, where))
-    for attribute in view.schema:
-        under = (own or {}).get(attribute.name, where or None)
-        table = view.histogram(attribute.name, under, as_="pyarrow")
-        expected = zip(*(table[name].to_pylist() for name in table.column_names[-3:]), strict=True)
-        labels = (
-            card(page, attribute.name)
-            .locator("[data-code]")
-            .evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))")
-        )
-        for label, (value, lower, upper) in zip(labels, expected, strict=True):
-            told = label.rsplit(": about ", 1)[1].split(" (")[0]
-            assert float(told.replace(",", "")) == pytest.approx(value, abs=0.51 * grain(lower, upper))
+def numbers_in(text: str) -> list[str]:
+    """The numbers of a text, without signs between thousands."""
+    return re.findall(r"-?\d+(?:\.\d+)?", text.replace(",", "").replace("−", "-"))
+
+
+def says(text: str, *values: float, least: float = 0.0) -> bool:
+    """Whether the first numbers of a text are these, rounded as it rounds; least: to what at least."""
+    for told, value in zip(numbers_in(text), values, strict=False):
+        step = max(10.0 ** -len(told.partition(".")[2]), least)
+        if abs(float(told) - value) > 0.51 * step:
+            return False
+    return True
 
 
 def grain(lower: float, upper: float) -> float:
@@ -220,7 +204,16 @@ def grain(lower: float, upper: float) -> float:
     return max(10.0 ** (math.floor(math.log10(half)) - 1), 1.0) if half > 0 else 1.0
 
 
-def picture(page: Page, name: str, full: bool = True) -> None:
-    if os.environ.get("HDPVIEW_PICTURES"):
-        ARTEFACTS.mkdir(exist_ok=True)
-        page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=full)
+def shown_count(page: Page) -> float:
+    return float(page.locator("#count").get_attribute("data-value") or "nan")
+
+
+def agrees(page: Page, view: PView, own: dict[str, str | None] | None = None) -> None:
+    """The count and every bar of every chart are the view's answers to the SQL in the text field."""
+    where = page.locator("#where").input_value()
+    assert shown_count(page) == pytest.approx(view.count(where or None).estimate)
+    for name in view.schema.names:
+        table = view.histogram(name, (own or {}).get(name, where or None), as_="pyarrow")
+        rows = zip(*(table[column].to_pylist() for column in table.column_names[-3:]), strict=True)
+        for label, (value, lower, upper) in zip(every_label(page, name), rows, strict=True):
+            assert says(label.rsplit(": about ", 1)[1], value, least=grain(lower, upper)), (name, label)

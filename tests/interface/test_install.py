@@ -20,7 +20,7 @@ from hdpview.domain import Category, Integer, Schema
 pytestmark = pytest.mark.xdist_group("install")
 
 ROOT = Path(__file__).parents[2]
-CURATOR_PACKAGES = ["ibis", "llvmlite", "numba", "opendp"]
+CURATOR_PACKAGES = ["llvmlite", "numba", "opendp"]
 MOST_BYTES = 400 * 2**20
 PRIVATE_ROOMS = {"counts", "curate", "demo", "forecast", "methods", "partition", "privacy", "spark"}
 RELEASED_ROOMS = {"cli", "domain", "explore", "query", "view"}

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import hdpview as hv
 from hdpview.cli.main import app
-from hdpview.curate.work import Curation
+from hdpview.curate.curation import Curation
 from hdpview.privacy.ledger import Ledger
 
 N = 400
@@ -183,7 +183,7 @@ MESSES: dict[str, Mess] = {
     "all empty": Mess(
         table(age=ages, pay=lambda i: ""), f"{AGE}\n{PAY}", ("pay: all values are empty",), stops=False
     ),
-    "constant": Mess(table(age=lambda i: "7"), AGE, ("age: all values are the same",), stops=False),
+    "constant": Mess(table(age=lambda i: "7"), AGE, ("age: all values fall into the same bin",), stops=False),
     "an identifier": Mess(
         table(number=lambda i: str(100_000 + 37 * i)),
         'number = { type = "integer", min = 0, max = 999999, every = 1000, nullable = true }',

@@ -14,7 +14,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hdpview.counts.unpack import unpack, words_of
 from hdpview.domain import Datetime, Integer, Ordered, Real
 from hdpview.domain.calendar import microseconds
 from hdpview.errors import SchemaError
@@ -173,20 +172,3 @@ def test_moments_match_edges(
     table = pa.table({"row": np.arange(len(column)), **ways})
     codes = row_codes(table, *(replace(attribute, name=way) for way in ways), n_rows=len(column))
     assert codes.T.tolist() == [expected] * len(ways)
-
-
-@given(st.data())
-def test_unpacking_undoes_packing(data: st.DataObject) -> None:
-    """Whatever the sizes, codes come back from their words, and no word needs more than 63 bits."""
-    sizes = data.draw(st.lists(st.sampled_from([1, 2, 3, 100, 256, 65_536]), min_size=1, max_size=30))
-    codes = [[data.draw(st.sampled_from([0, size // 2, size - 1])) for size in sizes] for _ in range(3)]
-    words = []
-    for run in words_of(sizes):
-        packed = [
-            sum(row[i] * int(np.prod([1, *(sizes[j] for j in run if j < i)], dtype=object)) for i in run)
-            for row in codes
-        ]
-        assert max(packed) < 2**63
-        words.append(np.array(packed, dtype=np.int64))
-    assert unpack(words, sizes, np.uint16).tolist() == codes
-    assert [position for run in words_of(sizes) for position in run] == list(range(len(sizes)))

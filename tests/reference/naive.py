@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.privacy.randomness import child_keys, draw_block
+from hdpview.privacy.randomness import child_keys, draw_many
 
 Bounds = tuple[int, ...]
 
@@ -75,7 +75,7 @@ class Partition:
 def uniforms(key: NDArray[np.uint32], block: int) -> NDArray[np.float64]:
     """Eight uniform draws of a key."""
     out = np.empty(8)
-    draw_block(key, block, np.empty(16, np.uint32), out)
+    draw_many(key, block, out)
     return out
 
 

@@ -343,7 +343,7 @@ def test_objects_that_look_alike_are_different_persons(ids: list[Any]) -> None:
     """They shared one quota, so that one person changed which rows of the other were counted."""
     who = pd.Series([ids[0]] * 3 + [ids[1]] * 3, dtype=object)
     assert n_chosen(pd.DataFrame({"who": who, **AGES})) == 4
-    limits = Contributions("who", 2, no_person=("1", "true"))
+    limits = Contributions("who", 2, anonymous_values=("1", "true"))
     some = read_counts(pd.DataFrame({"who": who, **AGES}), SCHEMA, ReadOptions(limits=limits, salt="s"))
     assert cells(some).total() == 4 - 2 * sum(str(one).lower() in ("1", "true") for one in ids)
 

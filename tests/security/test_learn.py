@@ -24,7 +24,7 @@ import hdpview as hv
 from hdpview.counts import learn as learning
 from hdpview.counts.contributions import Contributions
 from hdpview.counts.draft import learnable_draft, learnt_text
-from hdpview.counts.learn import _edges, learn
+from hdpview.counts.learn import ends_of, learn
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import Mechanism
@@ -77,11 +77,11 @@ def test_bounds_hold_the_data_and_are_not_far_off(monkeypatch: pytest.MonkeyPatc
     [
         ([0], (0, 0)),
         ([1], (1, 1)),
-        ([-1], (-2, -1)),
-        ([0, -1], (-2, 0)),
+        ([-1], (-1, -1)),
+        ([0, -1], (-1, 0)),
         ([0, 1], (0, 1)),
-        ([-8, 5], (-16, 7)),
-        ([-4], (-8, -4)),
+        ([-8, 5], (-8, 7)),
+        ([-4], (-4, -3)),
     ],
 )
 def test_whole_numbers_lie_within_their_bounds(
@@ -146,7 +146,7 @@ def test_odd_values_do_not_raise() -> None:
 def test_bins_of_numbers_lie_side_by_side(power_bin: int) -> None:
     """Each bin ends where the next begins; only the bin around 0 is narrower than its place."""
     if power_bin not in (82, 83):
-        assert _edges(power_bin)[1] == _edges(power_bin + 1)[0]
+        assert ends_of(power_bin)[1] == ends_of(power_bin + 1)[0]
 
 
 def test_a_text_of_one_row_passes_the_threshold_as_rarely_as_stated() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +16,22 @@ import pytest
 
 import hdpview as hv
 from command_line import run
-from hdpview.methods.mixture.refine import Refinement
+from hdpview.privacy import mechanism
 from hdpview.privacy.ledger import Ledger
+from hdpview.refine.forecast import estimate_wishes
+from hdpview.refine.tables import Refinement
+from hdpview_bench.replay import small_fits
 
 N = 3_000
+
+
+@pytest.fixture(autouse=True)
+def _quickly(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fits are post-processing and take most of the time; accuracy needs whole ones."""
+    with nullcontext() if "forecast" in request.node.name else small_fits():
+        yield
+
+
 SCHEMA = hv.Schema(
     [
         hv.Integer(name="age", min=0, max=29),
@@ -93,18 +109,137 @@ def test_another_table_is_refused_before_anything_is_charged(tmp_path: Path) -> 
     assert Ledger(tmp_path / "hdpview-ledger.sqlite").spent("admissions") == 20
 
 
+def persons() -> pa.Table:
+    """Three rows of each person."""
+    return rows().append_column("who", pa.array([f"p{i // 3}" for i in range(N)]))
+
+
+PERSON = {"privacy_unit": "who", "max_rows": 2}
+
+
+def test_rows_of_persons_are_chosen_again(tmp_path: Path) -> None:
+    """With the ledger of the build the same rows are counted, so at a large budget counts do not move."""
+    ledger = tmp_path / "l.sqlite"
+    kept = {"ledger": ledger, "table": "t"}
+    view = hv.build(persons(), SCHEMA, 4_000, **PERSON, **kept)
+    finer = hv.refine(view, persons(), 4_000, **kept)
+    for before, after in zip(view.parts[0].tables, finer.parts[0].tables, strict=True):
+        assert (before.counts == after.counts).all()
+    assert finer.manifest.choice == view.manifest.choice
+    assert finer.manifest.privacy_unit == "who"
+    assert Ledger(ledger).spent("t") == 8_000
+
+
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"method": "hdpview"}, "chose its blocks"),
-        ({"delta": "1e-3", "focus": []}, "Gaussian"),
-        ({"privacy_unit": "age", "max_rows": 2}, "each person's rows"),
-    ],
+    "other", [{"ledger": False}, {"ledger": "m.sqlite"}, {"no_person": ["p1"]}, {"table": "u"}]
 )
-def test_views_that_cannot_be_refined_say_why(options: dict[str, object], words: str) -> None:
-    """The paper's blocks, Gaussian noise and chosen rows are refused in words."""
-    with pytest.raises(hv.MethodError, match=words):
-        hv.refine(built(rows(), **options), rows(), 1, ledger=False)
+def test_another_choice_of_rows_is_refused(other: dict[str, object], tmp_path: Path) -> None:
+    """Another ledger, another table's name and other rules choose other rows; nothing is charged."""
+    kept = {"ledger": tmp_path / "l.sqlite", "table": "t"}
+    view = hv.build(persons(), SCHEMA, 1, **PERSON, **kept)
+    hv.build(persons(), SCHEMA, 1, **PERSON, ledger=tmp_path / "m.sqlite", table="t")
+    if other.get("ledger"):
+        other = {"ledger": tmp_path / str(other["ledger"])}
+    with pytest.raises(hv.MethodError, match="does not know which"):
+        hv.refine(view, persons(), 1, **{**kept, **other})
+    assert Ledger(tmp_path / "l.sqlite").spent("t") == 1
+
+
+def test_a_delta_goes_on_from_what_it_bought() -> None:
+    """Precisions of Gaussian tables become those of one build with both budgets, and delta stays."""
+    options = {"delta": "1e-3", "quality": False}
+    view = built(rows(), **options)
+    finer = hv.refine(view, rows(), 1, ledger=False, test_key=b"second", quality=False)
+    once = hv.build(rows(), SCHEMA, 2, ledger=False, test_key=b"third", **options)
+
+    def precision(of: hv.PView) -> float:
+        return sum(1 / table.scale**2 for table in of.parts[0].tables)
+
+    assert precision(finer) == pytest.approx(0.99 * precision(once), rel=0.02)  # 1% told the number of rows
+    assert finer.manifest.budget == once.manifest.budget == "epsilon 2 and delta 0.001"
+    assert [each.delta for each in finer.manifest.spending] == [Fraction(1, 1000)]
+
+
+def test_blocks_keep_their_places_and_get_less_noise() -> None:
+    """The paper's blocks are not cut again; all that is spent makes their counts finer."""
+    view = built(rows(), method="hdpview", quality=False)
+    finer = hv.refine(view, rows(), "0.5", ledger=False, test_key=b"second", quality=False)
+    assert (finer.blocks.lower == view.blocks.lower).all()
+    assert 1 / finer.blocks.noise_scale == pytest.approx(1 / view.blocks.noise_scale + 0.5)
+    assert finer.manifest.settings == view.manifest.settings
+    with pytest.raises(hv.MethodError, match="cannot have a focus"):
+        hv.refine(view, rows(), 1, focus=[("age", "stay")], ledger=False)
+
+
+def test_a_merged_view_is_refined_part_by_part(tmp_path: Path) -> None:
+    """The merged one is refused in words; its parts are refined and merged, and the ledger adds up."""
+    account = Ledger(tmp_path / "l.sqlite")
+    views = []
+    for name, seed in (("north", 1), ("south", 2)):
+        kept = {"ledger": account.path, "table": name}
+        view = hv.build(rows(seed), SCHEMA, 1, **kept)
+        views.append((view, hv.refine(view, rows(seed), "0.5", **kept)))
+    with pytest.raises(hv.MethodError, match="Refine its parts"):
+        hv.refine(hv.merge([before for before, _ in views]), rows(1), 1, ledger=False)
+    merged = hv.merge([after for _, after in views])
+    assert merged.manifest.epsilon == Fraction(3, 2)
+    assert {account.spent(name) for name in account.tables()} == {Fraction(3, 2)}
+
+
+def test_a_refinement_that_broke_off_is_resumed(tmp_path: Path) -> None:
+    """It is finished without paying again, and what was drawn before is in it."""
+    account = Ledger(tmp_path / "l.sqlite")
+    kept = {"ledger": account.path, "table": "t"}
+    view = hv.build(rows(), SCHEMA, 1, **kept)
+    drawn: list[np.ndarray] = []
+    right = mechanism.finer_noise
+
+    def noting(*arguments: Any) -> np.ndarray:
+        drawn.append(right(*arguments))
+        return drawn[-1]
+
+    with patch.object(mechanism, "finer_noise", noting):
+        broken = patch("hdpview.methods.mixture.fits_side_by_side", side_effect=MemoryError)
+        with broken, pytest.raises(MemoryError):
+            hv.refine(view, rows(), "0.5", focus=[("age", "stay")], **kept)
+        n_drawn = len(drawn)
+        finer = hv.refine(view, rows(), "0.5", focus=[("age", "stay")], resume=True, **kept)
+    assert len(drawn) == n_drawn
+    assert account.spent("t") == finer.manifest.epsilon == Fraction(3, 2)
+
+
+def test_wishes_are_kept_and_checked(tmp_path: Path) -> None:
+    """A file of wishes says what it was written with; damaged ones are refused in words."""
+    view, path = built(rows()), tmp_path / "w.json"
+    wishes = view.wish("age >= 20 AND ward = 'b'", within=5) + view.wish("stay = 3", within=500)
+    wishes.save(path)
+    assert hv.Wishes.load(path) == wishes
+    assert [row["met"] for row in wishes.report(view)] == [False, True]
+    assert wishes.focus(view) == (("age", "ward"),)
+    good = path.read_text()
+    for old, new in [
+        ("5.0", "-1"),
+        ("5.0", "NaN"),
+        ('"where"', '"whither"'),
+        ("wishes 1", "wishes 9"),
+        ("}", ""),
+    ]:
+        path.write_text(good.replace(old, new))
+        with pytest.raises(hv.QueryError, match="Cannot read wishes"):
+            hv.Wishes.load(path)
+    with pytest.raises(hv.QueryError, match="nothing"):
+        view.wish("nothing = 3", within=5)
+
+
+def test_what_was_forecast_for_wishes_is_reached() -> None:
+    """The budget that is said to meet a wish meets it, and intervals reach as far as forecast."""
+    view = built(rows())
+    wishes = view.wish("age BETWEEN 6 AND 9 AND ward = 'a'", within=20) + view.wish("age > 10", within=30)
+    forecast = estimate_wishes(view, wishes)
+    budget = forecast.epsilons[-13]
+    finer = hv.refine(view, rows(), budget, wishes=wishes, ledger=False, test_key=b"second")
+    assert wishes.reach(finer) == pytest.approx(forecast.reach[-13], rel=0.25)
+    assert all(needed is not None and 0.1 < needed < 3 for needed in forecast.needed)
 
 
 def test_a_refinement_is_named_by_the_view_it_refines() -> None:
@@ -124,5 +259,11 @@ def test_the_command_writes_a_view_of_both_budgets(tmp_path: Path) -> None:
     done = run("refine", "one.pview", "--data", path, "--epsilon", "0.5", "-o", "two.pview", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "1.5 spent" in done.stderr
+    wished = run("wishes", "one.pview", "--where", "stay = 3", "--within", "9", cwd=tmp_path)
+    assert "Wrote one.wishes.json" in wished.stderr
+    picture = ("--wishes", "one.wishes.json", "--view", "one.pview", "-o", "w.svg")
+    told = run("estimate", *picture, cwd=tmp_path)
+    assert "stay = 3" in told.stdout, told.stderr
+    assert (tmp_path / "w.svg").read_text().startswith("<svg")
     assert hv.open(tmp_path / "two.pview").manifest.epsilon == Fraction(3, 2)
     assert hv.open(tmp_path / "one.pview").manifest.epsilon == 1

@@ -94,6 +94,9 @@ def test_every_source_gives_the_same_view(kind: str, spark: Any, tmp_path: Path)
     assert type(spark).getActiveSession()._jsparkSession.equals(spark._jsparkSession)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas:FutureWarning"
+)  # Ibis imports it
 def test_an_ibis_table_on_spark(spark: Any) -> None:
     """An Ibis table that lives on Spark is counted there."""
     table = ibis.pyspark.connect(spark.newSession()).sql(

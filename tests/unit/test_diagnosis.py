@@ -17,6 +17,7 @@ def findings(attribute: Attribute, counts: list[float], half_width: float = 10.0
 
 ten = Integer(name="x", min=0, max=9)
 nullable = Integer(name="x", min=0, max=9, nullable=True)
+above = Integer(name="x", min=10, max=19, nullable=True)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,10 @@ nullable = Integer(name="x", min=0, max=9, nullable=True)
         (nullable, [*[2] * 10, 990], ["missing"]),
         (ten, [100] * 10, []),
         (nullable, [*[100] * 9, 900, 0], ["bound"]),
-        (nullable, [900, *[100] * 9, 0], ["bound"]),
+        (above, [900, *[100] * 9, 0], ["bound"]),
+        # many zeros, as amounts have them, and a column that hardly varies
+        (nullable, [900, *[100] * 9, 0], []),
+        (above, [9900, 30, *[10] * 8, 0], []),
         (nullable, [1000, 1000, 800, 600, 400, 200, 100, 60, 30, 120, 0], ["bound"]),
         (nullable, [300, 280, 260, 200, 150, 100, 80, 60, 50, 40, 0], []),
         # few records beyond the bound, in a bin that towers above its neighbours

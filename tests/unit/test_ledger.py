@@ -19,7 +19,7 @@ from hdpview.methods import Hdpview
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.exact import Exact
-from hdpview.privacy.mechanism import Mechanism
+from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 
 EXACT = Exact(np.arange(3))
@@ -77,6 +77,14 @@ def test_nothing_is_had_for_nothing(epsilon: Fraction) -> None:
     """Nobody can win budget back by a negative charge."""
     with pytest.raises(BudgetError, match="budgets are positive"):
         mechanism().noisy("refund", EXACT, epsilon)
+
+
+def test_outcomes_are_of_the_terms_they_were_drawn_by() -> None:
+    """What was drawn before for one amount is not handed out for another."""
+    kept = Outcomes()
+    Mechanism(Fraction(1), Randomness.fresh(), outcomes=kept).noisy("a", EXACT, Fraction(1))
+    with pytest.raises(BudgetError, match="was drawn as noise on"):
+        Mechanism(Fraction(2), Randomness.fresh(), outcomes=kept).noisy("a", EXACT, Fraction(2))
 
 
 def test_a_remainder_is_an_error() -> None:

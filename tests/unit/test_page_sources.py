@@ -12,6 +12,7 @@ from hdpview.explore.bundle import bundled
 
 ROOT = Path(hdpview.__file__).parent
 LONGEST_LINE = 110
+MOST_LINES = 8_000  # of all scripts, style sheets and pages together
 _SEVERAL_NAMES = re.compile(r"^\s*(?:const|let) [^\n]*[^{\[(],\n\s+\S[^\n]* = ", re.MULTILINE)
 SOURCES = sorted(
     file for file in ROOT.rglob("*") if file.suffix in {".js", ".css", ".html"} and file.is_file()
@@ -23,6 +24,11 @@ def test_lines_can_be_read_without_scrolling(file: Path) -> None:
     """No line of a script, a style sheet or a page is longer than those of Python."""
     lines = file.read_text("utf-8").splitlines()
     assert [line for line in lines if len(line) > LONGEST_LINE] == []
+
+
+def test_the_pages_stay_small() -> None:
+    """All pages together keep their budget of lines."""
+    assert sum(len(file.read_text("utf-8").splitlines()) for file in SOURCES) <= MOST_LINES
 
 
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))

@@ -51,6 +51,7 @@ PUBLIC = [
     "Statistic",
     "TextFormat",
     "ViewFileError",
+    "Wishes",
     "__version__",
     "build",
     "estimate",

@@ -19,7 +19,7 @@ from hdpview.privacy.randomness import (
     chacha20_block,
     child_keys,
     draw,
-    draw_block,
+    draw_many,
     new_stream,
 )
 
@@ -70,7 +70,7 @@ def test_chacha20_agrees_with_another_implementation(key: bytes, counter: int, n
 def test_draws_are_the_top_bits_of_the_stream(key: bytes, block: int) -> None:
     """Draws are 53 bits of the stream with nonce 1, as multiples of 2⁻⁵³ in [0, 1)."""
     out = np.empty(8)
-    draw_block(words(key), block, np.empty(16, np.uint32), out)
+    draw_many(words(key), block, out)
     stream = words(their_stream(key, block, struct.pack("<III", 1, 0, 0), 64)).tolist()
     bits = [(high << 32 | low) >> 11 for high, low in zip(stream[0::2], stream[1::2], strict=True)]
     assert out.tolist() == [number * 2.0**-53 for number in bits]
@@ -85,7 +85,7 @@ def test_draws_in_order_read_on_through_the_stream(key: bytes) -> None:
     stream, out = new_stream(), np.empty(8)
     for i in range(25):
         found = draw(words(key), i, stream)
-        draw_block(words(key), i // 8, np.empty(16, np.uint32), out)
+        draw_many(words(key), i // 8, out)
         assert found == out[i % 8]
 
 

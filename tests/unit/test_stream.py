@@ -18,7 +18,7 @@ import hdpview as hv
 from hdpview.counts import stream
 from hdpview.counts.ingest import ReadOptions
 from hdpview.counts.protocol import CellCounts, Counts, as_cells
-from hdpview.counts.rows import RowLayout, Rows
+from hdpview.counts.rows import Decoder, RowLayout, Rows
 from hdpview.counts.sparse import local_cells
 from hdpview.counts.stream import StoredRows, streamed_counts
 from hdpview.domain.tables import TableShape
@@ -99,13 +99,13 @@ def test_batches_are_let_go_of_one_by_one() -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal most
         for _ in range(50):
-            batch = pa.record_batch({"word_0": np.zeros(1000, np.int64)})
+            batch = pa.record_batch({"o_0": np.zeros(1000, np.uint8)})
             alive.append(weakref.ref(batch))
             most = max(most, sum(one() is not None for one in alive))
             yield batch
             del batch
 
-    stored = stream._stored(batches(), RowLayout((100,)), stream.Event())
+    stored = stream._stored(batches(), RowLayout((100,)), Decoder(AGE), stream.Event())
     assert len(stored) == 50
     assert most <= 2
     stored.close()

@@ -22,6 +22,7 @@ from hdpview.machine import available_cores
 from hdpview.methods import METHODS
 from hdpview.progress import Progress
 from hdpview.pview import PView
+from hdpview.refine import refine
 from hdpview_bench.asked import KINDS, Asked, Asking, Recoded, n_attributes_of
 from hdpview_bench.datasets import HOSPITAL, dataset_counts, dataset_title
 from hdpview_bench.experiments import SEVEN
@@ -50,7 +51,7 @@ def default_datasets(data_dir: Path | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CoveragePlan:
-    """What to measure. n_questions: of each kind and build, about."""
+    """What to measure. n_questions: of each kind and build, about. refine: ε that views are refined by."""
 
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
@@ -60,6 +61,7 @@ class CoveragePlan:
     n_questions: int = 200
     confidence: float = 0.95
     data_dir: Path | None = None
+    refine: str | None = None
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
@@ -155,6 +157,8 @@ def measure_build(plan: CoveragePlan, task: Build) -> dict[str, Tally]:
     recoded = recoded_table(task.dataset, plan.data_dir)
     rows, schema = recoded.exact_rows(), recoded.schema
     view = build(rows, schema, task.epsilon, method=task.method, threads=1, ledger=False)
+    if plan.refine is not None:
+        view = refine(view, rows, plan.refine, threads=1, ledger=False)
     return ask(view, recoded, plan, task.trial)
 
 
@@ -215,7 +219,7 @@ def coverage_rows(
 
 def _key(plan: CoveragePlan) -> str:
     """What a kept build depends on beside what it is."""
-    return repr((plan.kinds, plan.n_questions, plan.confidence, plan.data_dir))
+    return repr((plan.kinds, plan.n_questions, plan.confidence, plan.data_dir, plan.refine))
 
 
 def _save(folder: Path, plan: CoveragePlan, task: Build, tallies: dict[str, Tally]) -> None:

@@ -2,10 +2,10 @@
 
     python -m hdpview_bench.lost --rounds 2000
 
-Each round builds a random table in a process of its own, with a ledger: any epsilon and number of rows of a
-    person, no rows at all, odd counts, wide attributes; with little memory, with a small disk, or killed at
-    a random moment. Then every charge has a view that opens, or a build that is finished with `resume` and
-    charges nothing.
+Each round builds a view of a random table, or learns a schema from it, in a process of its own and with a
+ledger: any epsilon and number of rows of a person, no rows at all, odd counts, wide attributes; with little
+memory, with a small disk, or killed at a random moment. Then every charge has a view that opens, or a schema,
+or work that is finished with `resume` and charges nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,47 +33,75 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hdpview as hv
+from hdpview.counts.contributions import Contributions
+from hdpview.counts.draft import learnable_draft, learnt_text
+from hdpview.counts.learn import learn_charged
 from hdpview.errors import HdpviewError
+from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.ledger import FINISHED, Ledger, Receipt
 from hdpview.view.save import Saver
+from hdpview_bench.replay import small_fits
 
-_WAYS = ("nothing", "nothing", "killed", "little memory", "small disk")
-_SECONDS = 300.0  # that a build may take before it is killed
+_WAYS = ("nothing", "killed", "killed", "little memory", "small disk")
+# Share of rounds that learn bounds and categories; the others build views.
+_LEARNING = 0.25
+# Share of rounds with an attribute of thousands of codes.
+_WIDE = 0.03
+Charged = Callable[[], object]
+# That a build may take before it is killed.
+_SECONDS = 300.0
+# Share of rounds with fits as large as those of real builds.
+_WHOLE_FITS = 0.1
 
 
-def rounds(n: int, seed: int) -> Counter[str]:
+def rounds(n: int, seed: int, report: Callable[[str], object] | None = None) -> Counter[str]:
     """How often what happened. Raises AssertionError where a charge is left with nothing."""
-    rng, found = random.Random(seed), Counter[str]()
+    found = Counter[str]()
     for method in ("mixture", "hdpview"):  # compiled once, for all processes that start from this one
         table = pa.table({"a": [1, 2], "b": [1, 1]})
         schema = hv.Schema([hv.Integer(name=name, min=0, max=9) for name in "ab"])
         hv.build(table, schema, 1, method=method, ledger=False, threads=1)
-    for _ in range(n):
-        with tempfile.TemporaryDirectory(prefix="hdpview-lost-") as name:
-            found += _round(Path(name), rng)
+    for i in range(n):
+        rng = random.Random(f"{seed}, {i}")
+        # Fits are most of the time of a build, and take little memory where they are small.
+        fits = nullcontext() if rng.random() < _WHOLE_FITS else small_fits()
+        with fits, tempfile.TemporaryDirectory(prefix="hdpview-lost-") as name:
+            try:
+                found += _round(Path(name), rng)
+            except AssertionError as lost:
+                raise AssertionError(f"round {i} of seed {seed}: {lost}") from None
+        if report is not None and (i + 1) % 100 == 0:
+            report(f"{i + 1:,} rounds: {found['charges']:,} charges, {found['resumed']:,} resumed")
     return found
 
 
 def _round(folder: Path, rng: random.Random) -> Counter[str]:
     schema, table, options = _asked(rng)
     pq.write_table(table, folder / "t.parquet")
-    way = rng.choice(_WAYS)
-    code = _in_a_process(lambda: _limited(way, rng), folder, schema, options, rng)
+    learns, way = rng.random() < _LEARNING, rng.choice(_WAYS)
+    work = partial(_learn if learns else _build, folder, schema, options)
+    what = "learning, " if learns else ""
+    code = _in_a_process(work, lambda: _limited(way, rng), rng)
     account = Ledger(folder / "hdpview-ledger.sqlite")
-    found = Counter({f"{way}: {'built' if code == 0 else 'refused' if code == 2 else 'broken off'}": 1})
+    ended = "finished" if code == 0 else "refused" if code == 2 else "broken off"
+    found = Counter({f"{what}{way}: {ended}": 1})
     charges = account.charges() if account.path.exists() else []
     found["charges"] += len(charges)
     for charge in charges:
-        place = folder / "v.pview"
-        if charge.state == FINISHED and place.exists():
-            assert hv.open(place).manifest.epsilon == charge.epsilon
-            continue
-        again = _in_a_process(lambda: None, folder, schema, {**options, "resume": True}, rng)
-        assert again == 0, f"charge {charge} of {options} ({way}) is lost: exit code {again}"
-        assert hv.open(place).manifest.epsilon == charge.epsilon
-        assert len(account.charges()) == len(charges), "resuming was charged"
-        found["resumed"] += 1
+        if charge.state != FINISHED or not _is_there(folder, charge.epsilon):
+            again = _in_a_process(partial(work, resume=True), lambda: None, rng)
+            assert again == 0, f"charge {charge} of {options} ({way}) is lost: exit code {again}"
+            assert _is_there(folder, charge.epsilon)
+            assert len(account.charges()) == len(charges), "resuming was charged"
+            found["resumed"] += 1
     return found
+
+
+def _is_there(folder: Path, epsilon: Fraction) -> bool:
+    """Whether a view that opens, or a draft that loads, was left for a charge."""
+    if (draft := folder / "t.toml").exists():
+        return "learnt_epsilon" in draft.read_text("utf-8")
+    return (place := folder / "v.pview").exists() and hv.open(place).manifest.epsilon == epsilon
 
 
 def _asked(rng: random.Random) -> tuple[hv.Schema, pa.Table, dict[str, Any]]:
@@ -77,7 +109,7 @@ def _asked(rng: random.Random) -> tuple[hv.Schema, pa.Table, dict[str, Any]]:
     n = rng.choice([0, 1, 5, 60, 500, 2_000])
     numbers = np.random.default_rng(rng.getrandbits(32))
     sizes = [rng.choice([1, 2, 3, 7, 20, 300]) for _ in range(rng.randint(1, 5))]
-    if rng.random() < 0.1:
+    if rng.random() < _WIDE:
         sizes[0] = rng.choice([3_000, 60_001])
     attributes = [hv.Integer(name=f"a{i}", min=0, max=size - 1) for i, size in enumerate(sizes)]
     columns: dict[str, Any] = {f"a{i}": numbers.integers(0, size, n) for i, size in enumerate(sizes)}
@@ -102,7 +134,7 @@ def _limited(way: str, rng: random.Random) -> None:
         most = used + (rng.choice([20, 60, 200]) << 20)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     if way == "killed":
-        moment = threading.Timer(rng.random(), os.kill, (os.getpid(), signal.SIGKILL))
+        moment = threading.Timer(0.2 * rng.random(), os.kill, (os.getpid(), signal.SIGKILL))
         moment.daemon = True
         moment.start()
     if way == "small disk":
@@ -111,10 +143,47 @@ def _limited(way: str, rng: random.Random) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
-def _in_a_process(
-    limit: Any, folder: Path, schema: hv.Schema, options: dict[str, Any], rng: random.Random
-) -> int:
-    """Exit code of a build and of saving it: 0, 2 where it was refused in words, else it broke off."""
+def _build(
+    folder: Path, schema: hv.Schema, options: dict[str, Any], charged: Charged, resume: bool = False
+) -> None:
+    saver = Saver(folder / "v.pview")
+    saver.check(force=True)
+
+    def on_charge(receipt: Receipt) -> None:
+        saver.keep(receipt)
+        charged()
+
+    source = folder / "t.parquet"
+    saver.save(hv.build(source, schema, threads=1, on_charge=on_charge, resume=resume, **options))
+
+
+def _learn(
+    folder: Path, _schema: hv.Schema, options: dict[str, Any], charged: Charged, resume: bool = False
+) -> None:
+    """As `hdpview schema draft --learn-bounds-epsilon`."""
+    source, receipts = str(folder / "t.parquet"), list[Receipt]()
+    unit, k = options.get("privacy_unit"), options.get("max_rows", 1)
+    epsilon, delta = exact_epsilon(options["epsilon"]), exact_delta(options.get("delta", 0))
+    draft, kinds = learnable_draft(source, unit=unit)
+
+    def on_charge(receipt: Receipt) -> None:
+        receipts.append(receipt)
+        charged()
+
+    account = Ledger(folder / "hdpview-ledger.sqlite")
+    terms = (kinds, epsilon, delta, Contributions(unit, k))
+    learnt = learn_charged(account, "t", source, *terms, resume=resume, on_charge=on_charge)
+    text, place = learnt_text(draft, learnt, epsilon, delta), folder / "t.toml"
+    try:
+        place.write_text(text, encoding="utf-8")
+    except OSError:
+        place.unlink()
+        raise
+    receipts[0].name_view(str(place))
+
+
+def _in_a_process(work: Callable[..., None], limit: Charged, rng: random.Random) -> int:
+    """Exit code of some work: 0, 2 where it was refused in words, else it broke off."""
     is_early = rng.random() < 0.2  # before the charge, else after it
     process = os.fork()
     if process == 0:
@@ -124,17 +193,7 @@ def _in_a_process(
             if is_early:
                 limit()
             try:
-                saver = Saver(folder / "v.pview")
-                saver.check(force=True)
-
-                def charged(receipt: Receipt) -> None:
-                    saver.keep(receipt)
-                    if not is_early:
-                        limit()
-
-                source = folder / "t.parquet"
-                view = hv.build(source, schema, threads=1, on_charge=charged, **options)
-                saver.save(view)
+                work(charged=(lambda: None) if is_early else limit)
                 code = 0
             except HdpviewError:
                 code = 2
@@ -155,7 +214,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    for what, times in sorted(rounds(asked.rounds, asked.seed).items()):
+    counted = rounds(asked.rounds, asked.seed, lambda line: sys.stderr.write(line + "\n"))
+    for what, times in sorted(counted.items()):
         sys.stdout.write(f"{what}: {times:,}\n")
     return 0
 

@@ -24,6 +24,7 @@ from types import CodeType, FunctionType, ModuleType
 
 _TESTS = (
     "tests/statistical/test_gradual.py",
+    "tests/security/test_refine.py",
     "tests/property/test_choice.py",
     "tests/security/test_learn.py",
     "tests/unit/test_exact.py",
@@ -31,6 +32,8 @@ _TESTS = (
     "tests/statistical/test_noise.py",
     "tests/security/test_path_losses.py",
     "tests/unit/test_architecture.py",
+    "tests/unit/test_randomness.py",
+    "tests/security/test_resume.py",
 )
 _AUDIT_RUNS = 200
 

@@ -32,13 +32,14 @@ from hdpview.counts.learn import Learnt, learn
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.methods import Hdpview, Method, Mixture, mixture
-from hdpview.methods.mixture.refine import Refinement
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy import mechanism
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
-from hdpview.view.tables import Table
+from hdpview.pview import PView
+from hdpview.refine.leaves import FinerCounts
+from hdpview.refine.tables import Refinement
 
 Rows = NDArray[np.int64]
 
@@ -78,6 +79,7 @@ class Recording(Outcomes):
     asked: list[str] = field(default_factory=list)
     strange: list[str] = field(default_factory=list)
     growth: tuple[float, ...] = ()
+    sampled: list[NDArray[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -91,6 +93,14 @@ class Recording(Outcomes):
             self.strange.append(f"{purpose}: {terms}, where it was {then}")
             return None
         return arrays
+
+    def drew(self, purpose: str, arrays: list[NDArray[Any]]) -> None:
+        """What samplers returned since the last draw has to be what is released, as it is."""
+        if self.sampled:
+            values = np.concatenate([each.reshape(-1) for each in self.sampled])
+            if not any(values.tolist() == array.reshape(-1).tolist() for array in arrays):
+                self.strange.append(f"{purpose}: what is released is not what the sampler returned")
+        self.sampled.clear()
 
     def missing(self) -> list[str]:
         """What the other build drew and this one did not ask for."""
@@ -108,11 +118,14 @@ def noting(recording: Recording) -> Iterator[None]:
     def note_sampled(exact: Any, law: str, scale: float, *rest: Any) -> Any:
         noisy = sampled(exact, law, scale, *rest)
         recording.draws.append(Draw(law, np.array(exact, float), 1 / scale, np.array(noisy - exact, float)))
+        recording.sampled.append(noisy)
         return noisy
 
     def note_choice(scores: Any, rate: Fraction, *rest: Any) -> Any:
         recording.draws.append(Draw("choice", np.array(scores, float), float(rate)))
-        return chosen(scores, rate, *rest)
+        choice = chosen(scores, rate, *rest)
+        recording.sampled.append(np.array(choice))
+        return choice
 
     def note_texts(exact: Any, scale: float, epsilon: Fraction, delta: Fraction, k: int) -> Any:
         counts = np.array([exact[text] for text in sorted(exact)], float)
@@ -126,6 +139,7 @@ def noting(recording: Recording) -> Iterator[None]:
 
     def always_draw(self: Mechanism, purpose: str, terms: str, draw: Callable[[], Any]) -> Any:
         fresh = draw()
+        recording.drew(purpose, fresh)
         return recalled(self, purpose, terms, lambda: fresh)
 
     with (
@@ -227,7 +241,7 @@ def problems_of(case: Case) -> list[str]:
     """All that replay finds wrong with builds of a case; nothing for a private build."""
     first = Recording()
     file = built(case, case.rows, first)
-    found = [*_wrong_sums(case, first)]
+    found = [*first.strange, *_wrong_sums(case, first)]
     for name, rows in (("another table", another_table(case)), *neighbours(case)):
         second = Recording(of=first)
         again = built(case, rows, second)
@@ -364,10 +378,14 @@ def cases() -> list[Case]:
         rows = random_rows(sizes, n, len(sizes), constant)
         return Case(name, integers(sizes), rows, method, Fraction(epsilon), **more)
 
+    blocks = case("refined blocks", (6, 5), 500, paper())
     refined = case("refined, with a focus", (4, 3, 3, 2), 3_000, mixed())
-    refinement = Refinement((("a0", "a3"),), tables=_tables_of(refined), refined_view="the first")
+    refinement = Refinement(
+        (("a0", "a3"),), tables=_view_of(refined).parts[0].tables, refined_view="the first"
+    )
     return [
         replace(refined, method=refinement),
+        replace(blocks, method=FinerCounts(_view_of(blocks).blocks, "the first")),
         case("choices", eight, 5_000, mixed()),
         case("choices with delta", eight, 4_000, mixed(delta=tiny), 2),
         case("delta for a person of three", six, 3_000, mixed(delta=tiny), 4, max_rows=3),
@@ -382,12 +400,11 @@ def cases() -> list[Case]:
     ]
 
 
-def _tables_of(case: Case) -> tuple[Table, ...]:
-    """The tables of a view of a case, to refine."""
+def _view_of(case: Case) -> PView:
+    """A view of a case, to refine."""
     with small_fits():
         key = Randomness.from_test_key(b"before")
-        view = release(cells(case, case.rows), case.epsilon, case.method, key, quality=False)
-    return view.parts[0].tables
+        return release(cells(case, case.rows), case.epsilon, case.method, key, quality=False)
 
 
 def people(n: int = 600, extra: int = 0, youngest: int = 20) -> pa.Table:
@@ -413,6 +430,8 @@ def problems_of_learning() -> list[str]:
 
     first, found = Recording(), list[str]()
     said = learnt(first, people())
+    if first.strange:
+        return first.strange
     nominal = sum(draw.rate for draw in first.draws) * limits.max_rows
     if not math.isclose(nominal, float(epsilon), rel_tol=1e-9):
         return [f"learning draws at {nominal:g} where {float(epsilon):g} was paid"]

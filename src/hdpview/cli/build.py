@@ -56,6 +56,9 @@ Focus = Annotated[
         show_default=False,
     ),
 ]
+WishFile = Annotated[
+    Path | None, typer.Option(help="A file of wishes that analysts sent.", show_default=False)
+]
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Do not record this build in a ledger.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing view.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")]
@@ -268,13 +271,15 @@ def tell_warning(warning: SchemaWarning) -> None:
 
 
 def estimate(
-    schema: SchemaFile,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", help="The schema file.", show_default=False)
+    ] = None,
     rows: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1, help="About how many rows the table has; a rounded figure will do.", show_default=False
         ),
-    ],
+    ] = None,
     epsilon: Annotated[
         str | None, typer.Option("--epsilon", "-e", help="A budget to judge.", show_default=False)
     ] = None,
@@ -294,6 +299,19 @@ def estimate(
             show_default=False,
         ),
     ] = None,
+    wishes: WishFile = None,
+    view: Annotated[
+        Path | None, typer.Option(help="With --wishes: the view to refine.", show_default=False)
+    ] = None,
+    output_path: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="With --wishes: draw error against epsilon here, .svg or .png.",
+            show_default=False,
+        ),
+    ] = None,
     format: Format = output.JsonOrTable.table,
 ) -> None:
     """Before spending: tell what a budget will buy, or find the budget for a wanted error. Needs no data.
@@ -301,9 +319,15 @@ def estimate(
     Example: hdpview estimate --schema adult.toml --rows 50000 --epsilon 1.0
     """
     from hdpview.domain import Schema
+    from hdpview.errors import BudgetError
     from hdpview.forecast import estimate as estimate_build
     from hdpview.forecast import estimate_plan
 
+    if wishes is not None and view is not None:
+        _estimate_wishes(wishes, view, output_path, format)
+        return
+    if schema is None or rows is None:
+        raise BudgetError("Give --schema and --rows, for a build; or --wishes and --view, to refine a view.")
     if plan is not None:
         planned = estimate_plan(
             Schema.load(schema), rows, epsilon, delta=delta, max_rows=max_rows, method=method
@@ -334,3 +358,24 @@ def estimate(
         output.print_json({**dataclasses.asdict(forecast), "errors": errors, "relations": relations})
     else:
         typer.echo(str(forecast))
+
+
+def _estimate_wishes(wishes: Path, view: Path, picture: Path | None, format: output.JsonOrTable) -> None:
+    """Which budget would meet which wish."""
+    from hdpview.pview import PView
+    from hdpview.query.present.plots import save
+    from hdpview.refine.forecast import estimate_wishes
+    from hdpview.wishes import Wishes
+
+    found = estimate_wishes(PView.open(view), Wishes.load(wishes))
+    if picture is not None:
+        save(found.chart(), picture)
+    if format == output.JsonOrTable.json:
+        output.print_json({"wishes": found.rows(), "epsilon": found.epsilons, "reach": found.reach.tolist()})
+        return
+    words = {None: f"more than {found.epsilons[-1]:g}", 0.0: "met"}
+    rows = [{**row, "epsilon": words.get(row["epsilon"], row["epsilon"])} for row in found.rows()]
+    output.print_table(["where", "within", "now", "epsilon"], rows)
+    typer.echo(
+        "now: the reach of its 95% interval, in records. epsilon: to spend on `hdpview refine --wishes`."
+    )

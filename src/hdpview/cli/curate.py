@@ -30,15 +30,14 @@ def open_page(
     import secrets
 
     from hdpview.cli.serve import listening, run_app
+    from hdpview.curate.curation import Curation
     from hdpview.curate.server import create_app
-    from hdpview.curate.work import Curation, check_folder
 
-    check_folder(folder)
-    work, token = Curation(data, folder, ledger, table), secrets.token_urlsafe(24)
+    curation, token = Curation(data, folder, ledger, table), secrets.token_urlsafe(24)
     with listening("127.0.0.1", port) as listener:
-        app = create_app(work, token)
+        app = create_app(curation, token)
         with app.state.opened.stack:
-            run_app(app, listener, f"Curating {work.table}", token, no_open)
+            run_app(app, listener, f"Curating {curation.table}", token, no_open)
         end_build(app.state.job)
 
 

@@ -30,7 +30,7 @@ def demo(
     """
     import pyarrow.parquet as pq
 
-    check_installed("ibis", "vl_convert")
+    check_installed("opendp", "vl_convert")
     from hdpview.build import build
     from hdpview.demo import hospital_schema, hospital_schema_text, hospital_table
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hdpview.cli import output
+from hdpview.cli.options import Format
 from hdpview.errors import QueryError, ViewFileError
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ def info(
         Path | None,
         typer.Option("-o", "--output", help="Write the card here, as HTML if named so, else text."),
     ] = None,
-    format: Annotated[
-        output.JsonOrTable, typer.Option(help="table for people, json for programs.")
-    ] = output.JsonOrTable.table,
+    format: Format = output.JsonOrTable.table,
 ) -> None:
     """Tell what a view is: what it protects, what it cost, what can be asked.
 
@@ -186,6 +185,42 @@ def plot(
         save(opened.plot.heatmap(columns[0], columns[1], where), output_path)
     else:
         save(opened.plot.histogram(columns[0], where), output_path)
+
+
+def wishes(
+    view: View,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="The file of wishes; by default VIEW's name with .wishes.json."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Add a wish: the condition whose count should be sharper.")
+    ] = None,
+    within: Annotated[
+        float | None, typer.Option(help="With --where: how many records its 95% interval may reach.")
+    ] = None,
+    format: Format = output.JsonOrTable.table,
+) -> None:
+    """List what analysts need sharper, and what the view reaches now; or add a wish. Costs no budget.
+
+    Example: hdpview wishes adult.pview --where "age >= 60 AND sex = 'Female'" --within 50
+    """
+    from hdpview.pview import PView
+    from hdpview.wishes import Wishes
+
+    opened, path = PView.open(view), file or view.with_suffix(".wishes.json")
+    if (where is None) != (within is None):
+        raise QueryError("A wish has a condition and a number of records: --where and --within.")
+    if where is not None and within is not None:
+        new = opened.wish(where, within)
+        (Wishes.load(path) + new if path.exists() else new).save(path)
+        typer.echo(f"Wrote {path}. Send it to the curator of the view.", err=True)
+    report = Wishes.load(path).report(opened)
+    if format == output.JsonOrTable.json:
+        output.print_json(report)
+    else:
+        rows = [{**row, "met": "yes" if row["met"] else "no"} for row in report]
+        output.print_table(["where", "within", "now", "met"], rows)
 
 
 def sample(

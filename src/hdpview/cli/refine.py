@@ -16,9 +16,11 @@ from hdpview.cli.build import (
     Force,
     MemoryLimit,
     NoLedger,
+    NoPerson,
     Resume,
     TestKey,
     Threads,
+    WishFile,
     end_if_elsewhere,
     tell_warning,
 )
@@ -34,6 +36,8 @@ def refine(
         Path, typer.Option("-o", "--output", help="The .pview file to write.", show_default=False)
     ],
     focus: Focus = None,
+    wishes: WishFile = None,
+    no_person: NoPerson = None,
     engine: Engine = "local",
     ledger: LedgerFile = None,
     table: TableName = None,
@@ -55,6 +59,7 @@ def refine(
     from hdpview.pview import open_view
     from hdpview.refine import refine as refine_view
     from hdpview.view.save import Saver
+    from hdpview.wishes import Wishes
 
     saver = Saver(output_path)
     saver.check(force)
@@ -70,6 +75,8 @@ def refine(
             data,
             epsilon,
             focus=[tuple(output.names_in(names)) for names in focus or ()],
+            wishes=None if wishes is None else Wishes.load(wishes),
+            no_person=no_person or (),
             engine=engine,
             ledger=kept,
             table=table,

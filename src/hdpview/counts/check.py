@@ -4,7 +4,7 @@ The findings are for the curator, who holds the table: they go to the screen and
 view, a schema, a ledger or a log. They name bands (few, many, nearly all) and masked shapes, so that a
 schema mended after them depends as little as possible on single rows.
 
-    rows ── one aggregation ──▶ per column: filled, readable, below, above, declared ──▶ bands ──▶ sentences
+    the pass that encodes ──▶ per column: missing, unread, below, above ──▶ bands ──▶ sentences
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import ibis
-import ibis.expr.datatypes as dt
 import pyarrow as pa
 
-from hdpview.counts.contributions import EACH_ROW, Contributions
-from hdpview.counts.encode import known_constants, unmarked
-from hdpview.counts.ingest import READ_ALL, ReadOptions, read_with, run_query
+from hdpview.counts.contributions import Contributions, unit_sql
+from hdpview.counts.encode import State, kind_of_type, name_sql, outcomes_sql
+from hdpview.counts.files import csv_files
+from hdpview.counts.ingest import READ_ALL, ReadOptions, read_states, read_with, run_query
 from hdpview.counts.losses import FEW_RECORDS, MANY_SHARE, SchemaWarning, band
-from hdpview.counts.plain_text import plain_text
+from hdpview.counts.rows import States
 from hdpview.counts.sources import OpenSource
 from hdpview.counts.structure import structure_warnings
-from hdpview.counts.values import Column, is_one_of, make_castable, value
-from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Schema
 from hdpview.domain.calendar import moment
 from hdpview.domain.drafting import is_identifier
 from hdpview.errors import LossError, LossWarning
@@ -48,7 +46,7 @@ MIN_SAME_SHAPE = 3
 # Characters of a masked text.
 SHAPE_LENGTH = 16
 _UNIQUE = "Nearly all of them differ, as those of an identifier do: leave the column out?"
-_STEP = "Checking the table against the schema"
+CHECKING = "Checking the table against the schema"
 _ADVICE = {
     "integer": "Declare a category, or state how numbers are written in [source]: decimal, thousands, "
     "strip, negative, missing.",
@@ -57,31 +55,83 @@ _ADVICE = {
 }
 _ADVICE |= {"real": _ADVICE["integer"], "date": _ADVICE["datetime"]}
 
-Fetch = Callable[[ibis.Table], pa.Table]
+# Some of the raw texts of the column at a position that were not read.
+Sample = Callable[[int], list[str]]
 
 
-def check_table(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> list[SchemaWarning]:
+def check_table(
+    source: Any, schema: Schema, options: ReadOptions = READ_ALL, states: States | None = None
+) -> list[SchemaWarning]:
     """What a build of this table would lose, blocking warnings first. Raises a DataError for absent columns.
 
-    A stream of batches can be read only once, so it is not checked.
+    states: of a pass that has encoded the table already. A stream of batches can be read only once, so it is
+    not checked.
     """
     if isinstance(source, pa.RecordBatchReader):
         sentence = "a stream can be read only once, so it was not checked. Pass a file, a frame or a dataset."
         return [SchemaWarning("", sentence, is_blocking=False)]
+    counted = read_states(source, schema, options) if states is None else states
 
     def read(opened: OpenSource) -> list[SchemaWarning]:
-        def fetch(query: ibis.Table) -> pa.Table:
-            batches = run_query(
-                opened, lambda _: list(opened.batches(query, SAMPLE_TEXTS)), options.progress, _STEP
-            )
-            return pa.Table.from_batches(batches, query.schema().to_pyarrow() if not batches else None)
+        facts = facts_sql(opened.types, schema, options.limits)
+        facts |= {
+            name: f"approx_count_distinct({name_sql(column)})"
+            for name, column in distinct_columns(schema, options.limits).items()
+        }
+        found: dict[str, int] = {}
+        if facts or csv_files(source) is not None:
+            listed = ", ".join(f"{sql} AS {name}" for name, sql in facts.items())
+            query = f"SELECT {', '.join(['count(*) AS n_rows', *([listed] if listed else [])])} FROM source"
+            (found,) = run_query(opened, lambda _: opened.rows(query), options.progress, CHECKING)
 
-        about_rows = warnings_about(
-            opened.table, opened.types, schema, fetch, options.limits, has_try_cast=opened.is_duckdb
-        )
+        def sample(position: int) -> list[str]:
+            query = sample_sql(opened.types, schema, position)
+            return [
+                row["raw"]
+                for row in run_query(opened, lambda _: opened.rows(query), options.progress, CHECKING)
+            ]
+
+        about_rows = warnings_about(schema, opened.types, counted, found, sample, options.limits)
         return sorted([*structure_warnings(source, schema, opened), *about_rows], key=_order)
 
     return read_with(read, source, schema, options, strict=True)
+
+
+def facts_sql(types: Mapping[str, str], schema: Schema, limits: Contributions) -> dict[str, str]:
+    """Counts that states do not hold, as SQL over `source`; those of parts of a table add up."""
+    has_offset = "regexp_matches({0}, '[0-9](Z|[+-][0-9]{{2}}:[0-9]{{2}})$')"
+    facts = {
+        f"offsets_{i}": f"count_if({has_offset.format(name_sql(each.name))})"
+        for i, each in enumerate(schema)
+        if isinstance(each, Datetime) and kind_of_type(types[each.name]) == "string"
+    }
+    if limits.unit is not None:
+        facts |= {"named": f"count({unit_sql(types[limits.unit], limits)})", "n_rows_in_all": "count(*)"}
+    return facts
+
+
+def distinct_columns(schema: Schema, limits: Contributions) -> dict[str, str]:
+    """Columns whose different values are counted, by the name of their number."""
+    names = {f"distinct_{i}": each.name for i, each in enumerate(schema) if _may_be_unique(each)}
+    return names if limits.unit is None else names | {"persons": limits.unit}
+
+
+def sample_sql(types: Mapping[str, str], schema: Schema, position: int) -> str:
+    """Some values that were not read, as they stand."""
+    attribute = list(schema)[position]
+    alone = Schema([attribute], source=schema.source)
+    raw = {"raw": f"CAST({name_sql(attribute.name)} AS VARCHAR)"}
+    unread = attribute.n_values + State.UNREAD
+    read = outcomes_sql(alone, types, raw)
+    return f"SELECT raw FROM ({read}) AS read WHERE o_0 = {unread} LIMIT {SAMPLE_TEXTS}"
+
+
+def _may_be_unique(attribute: Attribute) -> bool:
+    """Whether a value of its own for each record would fit between the bounds of a whole number."""
+    if not isinstance(attribute, Integer):
+        return False
+    low, high = attribute.ends
+    return high - low > MIN_UNIQUE_RANGE
 
 
 def _order(warning: SchemaWarning) -> tuple[bool, bool]:
@@ -107,66 +157,27 @@ def refuse_losses(
 
 
 def warnings_about(
-    table: ibis.Table,
-    types: Mapping[str, str],
     schema: Schema,
-    fetch: Fetch,
-    limits: Contributions = EACH_ROW,
-    *,
-    has_try_cast: bool = False,
+    types: Mapping[str, str],
+    states: States,
+    facts: Mapping[str, int],
+    sample: Sample,
+    limits: Contributions,
 ) -> list[SchemaWarning]:
-    """What is lost of the rows of a table, by one aggregation over all of them.
-
-    fetch: runs a query. has_try_cast: whether the database has casts that give null instead of failing.
-    """
-    columns = [
-        CheckedColumn(i, each, schema, types[each.name], has_try_cast, each.name == limits.unit)
-        for i, each in enumerate(schema)
-    ]
-    exact, states = _counted(table, columns, fetch, limits)
-    # Casts of usual spellings are several times faster than the rules of a build; those judge what is left.
-    doubtful = [replace(column, is_quick=False) for column in columns if column.is_doubtful(exact)]
-    if doubtful:
-        again, rest = _counted(table, doubtful, fetch, EACH_ROW)
-        exact |= again
-    judged = {column.position: (column, rest) for column in doubtful}
+    """What the states and facts of a table mean. facts: see `facts_sql` and `distinct_columns`."""
     about_columns = [
         warning
-        for each in columns
-        for column, rows in [judged.get(each.position, (each, states))]
-        for warning in column.warnings(exact, rows, fetch)
+        for i, each in enumerate(schema)
+        for warning in CheckedColumn(i, each, types[each.name]).warnings(
+            ColumnCounts.of(states, i, facts), sample
+        )
     ]
-    return sorted([*_about_persons(exact, limits), *about_columns], key=_order)
-
-
-def _counted(
-    table: ibis.Table, columns: Sequence[CheckedColumn], fetch: Fetch, limits: Contributions
-) -> tuple[dict[str, int], ibis.Table]:
-    """Exact counts by name, and the rows that were counted."""
-    unit = {} if limits.unit is None else {"unit": _named(table[limits.unit], limits)}
-    values = table.select(**unit, **_joined(column.parts(table) for column in columns))
-    states = values.mutate(**_joined(column.states(values) for column in columns))
-    sums = _joined(column.sums(states) for column in columns)
-    if limits.unit is not None:
-        sums |= {"persons": states["unit"].approx_nunique(), "named": states["unit"].count()}
-    exact_row = fetch(states.aggregate(n_rows=states.count(), **sums)).to_pylist()[0]
-    return {name: int(number or 0) for name, number in exact_row.items()}, states
-
-
-def _joined(parts: Iterable[dict[str, Column]]) -> dict[str, Column]:
-    return {name: column for each in parts for name, column in each.items()}
-
-
-def _named(unit: Column, limits: Contributions) -> Column:
-    """The column that identifies persons, null where it names none."""
-    if not unit.type().is_string():
-        return unit
-    return ibis.ifelse(unit.isin(["", *limits.no_person]), ibis.null("string"), unit)
+    return sorted([*_about_persons(facts, limits), *about_columns], key=_order)
 
 
 def _about_persons(exact: Mapping[str, int], limits: Contributions) -> Iterator[SchemaWarning]:
     """Whether the column that identifies persons can be what it is said to be."""
-    n_rows = exact["n_rows"]
+    n_rows = exact.get("n_rows_in_all", 0)
     if limits.unit is None or not n_rows:
         return
     nameless = (n_rows - exact["named"]) / n_rows
@@ -187,119 +198,57 @@ def _about_persons(exact: Mapping[str, int], limits: Contributions) -> Iterator[
         yield SchemaWarning(limits.unit, sentence, is_blocking=False)
 
 
-@ibis.udf.scalar.builtin
-def epoch_us(moment: dt.timestamp) -> int:  # type: ignore[empty-body]
-    """Microseconds since 1970, in DuckDB."""
+@dataclass(frozen=True)
+class ColumnCounts:
+    """Rows of a column by what became of them. distinct: about how many values differ, if that was
+    counted.
+    """
+
+    n_rows: int
+    missing: int
+    unread: int
+    below: int = 0
+    above: int = 0
+    is_constant: bool = False
+    distinct: int = 0
+    offsets: int = 0
+
+    @property
+    def filled(self) -> int:
+        return self.n_rows - self.missing
+
+    @classmethod
+    def of(cls, states: States, position: int, facts: Mapping[str, int]) -> ColumnCounts:
+        missing, unread, below, above = states.exact_counts[position].tolist()
+        low, high = states.exact_ends[position].tolist()
+        return cls(
+            states.exact_rows,
+            missing,
+            unread,
+            below,
+            above,
+            low == high and not below and not above,
+            facts.get(f"distinct_{position}", 0),
+            facts.get(f"offsets_{position}", 0),
+        )
 
 
 @dataclass(frozen=True)
 class CheckedColumn:
-    """One column and the attribute that it is read as. names_persons: whether it does that too."""
+    """One column and the attribute that it is read as. written: the column's type."""
 
     position: int
     attribute: Attribute
-    schema: Schema
     written: str
-    is_quick: bool
-    names_persons: bool = False
 
-    def is_doubtful(self, exact: Mapping[str, int]) -> bool:
-        """Whether quick casts left texts that the rules of a build may still read."""
-        is_judged = isinstance(self.attribute, Category) or not self.is_text
-        return self.is_quick and not is_judged and exact[self.key("lost")] > 0
-
-    @property
-    def is_text(self) -> bool:
-        return is_one_of(self.written, ("string",))
-
-    @property
-    def _may_be_unique(self) -> bool:
-        """Whether a value of its own for each record would fit between the bounds of a whole number."""
-        if not isinstance(self.attribute, Integer):
-            return False
-        low, high = self.attribute.ends
-        return high - low > MIN_UNIQUE_RANGE
-
-    def key(self, name: str) -> str:
-        return f"{name}_{self.position}"
-
-    def parts(self, table: ibis.Table) -> dict[str, Column]:
-        """The column as it stands, and as a value of the attribute's axis."""
-        column = table[self.attribute.name]
-        raw = unmarked(column) if self.names_persons else column
-        plain = plain_text(raw, self.attribute, self.schema.source)
-        return {self.key("raw"): raw, self.key("plain"): plain, self.key("value"): self._value(plain)}
-
-    def _value(self, plain: Column) -> Column:
-        is_text = plain.type().is_string()
-        if is_text and isinstance(self.attribute, Category):
-            return plain
-        if self.is_quick and is_text and isinstance(self.attribute, Boolean):
-            return plain.try_cast("boolean")
-        if self.is_quick and is_text and isinstance(self.attribute, (Integer, Real)):
-            number = plain.try_cast("float64")
-            return ibis.cases(((number.abs() < 1e18) & ~plain.contains("_"), number))
-        if self.is_quick and self.attribute.kind == "datetime" and (is_text or plain.type().is_temporal()):
-            moments = plain.try_cast("timestamp")
-            if is_text:
-                is_usual = plain.like("____-__-__") | plain.like("____-__-_____:__:__")
-                moments = ibis.cases((is_usual, moments))
-            return epoch_us(moments)
-        return value(make_castable(plain, self.attribute), self.attribute)
-
-    def states(self, values: ibis.Table) -> dict[str, Column]:
-        """Whether each row is read, and whether it is lost: it holds something, and yet is not read."""
-        plain, read = values[self.key("plain")], values[self.key("value")]
-        is_read = read.notnull()
-        if isinstance(self.attribute, Category):
-            known = [constant for constant, _ in known_constants(read, self.attribute)]
-            is_read = ibis.coalesce(read.isin(known), ibis.literal(False)) if known else ibis.literal(False)
-        is_filled = plain.notnull()
-        if plain.type().is_string():
-            keeps_blanks = self.is_quick or isinstance(self.attribute, Category)
-            is_filled = is_filled & ((plain if keeps_blanks else plain.strip()) != "")
-        return {self.key("read"): is_read, self.key("lost"): is_filled & ~is_read}
-
-    def sums(self, states: ibis.Table) -> dict[str, Column]:
-        """Aggregates: rows that are read or lost, beyond the bounds, of how many different values."""
-        keys = [self.key("read"), self.key("lost")]
-        aggregates = {key: states.count(where=states[key]) for key in keys}
-        if isinstance(self.attribute, Ordered):
-            below, above = self.beyond(states)
-            aggregates |= {
-                self.key("below"): states.count(where=below),
-                self.key("above"): states.count(where=above),
-            }
-        read = states[self.key("value")]
-        if self.is_quick and self._may_be_unique:
-            aggregates[self.key("distinct")] = read.approx_nunique()
-        elif not isinstance(self.attribute, Boolean):
-            aggregates[self.key("distinct")] = ibis.ifelse(read.min() == read.max(), 1, 2)
-        if isinstance(self.attribute, Datetime) and states[self.key("plain")].type().is_string():
-            text = states[self.key("plain")]
-            has_offset = text.endswith("Z") | ((text.length() > 16) & text.right(6).left(1).isin(("+", "-")))
-            aggregates[self.key("offsets")] = states.count(where=has_offset)
-        return aggregates
-
-    def beyond(self, values: ibis.Table) -> tuple[Column, Column]:
-        assert isinstance(self.attribute, Ordered)
-        read, (low, high) = values[self.key("value")], self.attribute.ends
-        return read < low, read >= high if self.attribute.whole else read > high
-
-    def warnings(
-        self, exact: Mapping[str, int], values: ibis.Table | None = None, fetch: Fetch | None = None
-    ) -> Iterator[SchemaWarning]:
-        """Sentences about counts by name. values, fetch: the rows, for shapes; none where no row is shown."""
-        filled, n_rows = self._filled(exact), exact["n_rows"]
-        if n_rows and not filled:
+    def warnings(self, exact: ColumnCounts, sample: Sample | None = None) -> Iterator[SchemaWarning]:
+        """Sentences about counts. sample: for shapes; None where no row is shown."""
+        if exact.n_rows and not exact.filled:
             yield self._warning("all values are empty. Leave the column out.")
             return
-        yield from self._about_missing(n_rows - filled, n_rows)
-        yield from self._about_losses(exact, values, fetch)
+        yield from self._about_missing(exact.missing, exact.n_rows)
+        yield from self._about_losses(exact, sample)
         yield from self._about_kinds(exact)
-
-    def _filled(self, exact: Mapping[str, int]) -> int:
-        return exact[self.key("read")] + exact[self.key("lost")]
 
     def _warning(self, sentence: str, is_blocking: bool = False) -> SchemaWarning:
         return SchemaWarning(self.attribute.name, sentence, is_blocking)
@@ -317,15 +266,12 @@ class CheckedColumn:
             n_missing >= MANY_SHARE * n_rows,
         )
 
-    def _about_losses(
-        self, exact: Mapping[str, int], values: ibis.Table | None, fetch: Fetch | None
-    ) -> Iterator[SchemaWarning]:
-        filled, lost = self._filled(exact), exact[self.key("lost")]
-        below, above = exact.get(self.key("below"), 0), exact.get(self.key("above"), 0)
+    def _about_losses(self, exact: ColumnCounts, sample: Sample | None) -> Iterator[SchemaWarning]:
+        filled, lost, below, above = exact.filled, exact.unread, exact.below, exact.above
         is_blocking = lost + below + above >= self._blocking_share * filled > 0
         has_other = self._blocking_share == OTHER_SHARE
         if (how_many := band(lost, filled)) is not None and not (has_other and how_many == "few"):
-            texts = [] if values is None or fetch is None else self._sample(values, fetch)
+            texts = [] if sample is None else sample(self.position)
             sentence, is_spelling = self._about_lost(how_many, texts)
             if len(texts) >= MIN_UNIQUE_RECORDS and len(set(texts)) >= UNIQUE_SHARE * len(texts):
                 sentence = f"{sentence} {_UNIQUE}"
@@ -344,17 +290,6 @@ class CheckedColumn:
         """A declared `other` is there for some values, but not for most."""
         has_other = isinstance(self.attribute, Category) and self.attribute.other is not None
         return OTHER_SHARE if has_other else MANY_SHARE
-
-    def _sample(self, values: ibis.Table, fetch: Fetch) -> list[str]:
-        """Some of the texts that are lost, to be masked."""
-        lost = values.filter(values[self.key("lost")])
-        return [
-            text
-            for text in fetch(lost.select(text=lost[self.key("raw")].cast("string")).limit(SAMPLE_TEXTS))[
-                "text"
-            ].to_pylist()
-            if text is not None
-        ]
 
     def _about_lost(self, how_many: str, texts: Sequence[str]) -> tuple[str, bool]:
         """The sentence about texts that are lost, and whether only blanks or letter case are to blame."""
@@ -382,18 +317,19 @@ class CheckedColumn:
             is_spelling,
         )
 
-    def _about_kinds(self, exact: Mapping[str, int]) -> Iterator[SchemaWarning]:
+    def _about_kinds(self, exact: ColumnCounts) -> Iterator[SchemaWarning]:
         """What a column looks like, whatever it is declared as."""
-        filled, distinct = self._filled(exact), exact.get(self.key("distinct"), 0)
-        if distinct == 1 and filled >= FEW_RECORDS:
-            yield self._warning("all values are the same. An analyst learns nothing from the column.")
-        if filled >= MIN_UNIQUE_RECORDS and self._may_be_unique and distinct >= UNIQUE_SHARE * filled:
+        if exact.is_constant and not isinstance(self.attribute, Boolean) and exact.filled >= FEW_RECORDS:
+            yield self._warning(
+                "all values fall into the same bin. An analyst learns nothing from the column."
+            )
+        if exact.filled >= MIN_UNIQUE_RECORDS and exact.distinct >= UNIQUE_SHARE * exact.filled:
             yield self._warning(_UNIQUE)
         if is_identifier(self.attribute.name):
             yield self._warning("by its name the column identifies a person or a record. Leave it out?")
-        if isinstance(self.attribute, Integer) and is_one_of(self.written, ("floating", "decimal")):
+        if isinstance(self.attribute, Integer) and kind_of_type(self.written) in ("floating", "decimal"):
             yield self._warning(f"the column is of type {self.written}; fractions are rounded down.")
-        if exact.get(self.key("offsets"), 0) or "timestamp('" in self.written:
+        if exact.offsets or "time zone" in self.written:
             yield self._warning("moments with a time zone are counted in UTC, others as they stand.")
 
 

@@ -10,12 +10,10 @@ known: the argument holds for each one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import ibis
-
-from hdpview.counts.frames import NOT_TEXT
-from hdpview.counts.values import Column, exact_float, exact_int, is_one_of, whole_number
+from hdpview.counts.encode import NOT_TEXT, kind_of_type, name_sql, text_sql, whole_of_sql
 from hdpview.errors import DataError, unknown_name
 
 EACH_ROW_UNIT = "row"  # what manifests and ledgers call it where each row is protected by itself
@@ -33,14 +31,14 @@ class Contributions:
         is the curator's word.
     count: the column of an aggregated table that says how many records a row stands for; None where each row
         is one record.
-    no_person: what the unit holds where nobody is named, such as "NA" or "unknown"; such rows are left out.
-        Any other text identifies a person; all rows that say "unknown" count as one.
+    anonymous_values: what the unit holds where nobody is named, such as "NA" or "unknown"; such rows are left
+        out. Any other text identifies a person; all rows that say "unknown" count as one.
     """
 
     unit: str | None = None
     max_rows: int = 1
     count: str | None = None
-    no_person: tuple[str, ...] = ()
+    anonymous_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (
@@ -56,9 +54,11 @@ class Contributions:
                 "max_rows bounds the rows of a person, so it needs privacy_unit: the column that "
                 "identifies the person."
             )
-        if isinstance(self.no_person, str) or not all(isinstance(value, str) for value in self.no_person):
+        if isinstance(self.anonymous_values, str) or not all(
+            isinstance(value, str) for value in self.anonymous_values
+        ):
             raise DataError('no_person is a list of texts, such as ["NA", "unknown"].')
-        if self.no_person and self.unit is None:
+        if self.anonymous_values and self.unit is None:
             raise DataError(
                 "no_person lists what stands for nobody in the column privacy_unit, so it needs privacy_unit."
             )
@@ -82,7 +82,7 @@ class Contributions:
                 raise DataError(unknown_name("column", name, types, "The table has"))
         kinds = {self.unit: _UNITS, self.count: ("integer", "floating", "decimal", "string", "null")}
         for name in self.columns:
-            if not is_one_of(types[name], kinds[name]):
+            if kind_of_type(types[name]) not in kinds[name]:
                 fitting = ", ".join(kind for kind in kinds[name] if kind != "null")
                 raise DataError(f"Column {name!r} is of type {types[name]}; it has to be one of: {fitting}.")
 
@@ -90,74 +90,60 @@ class Contributions:
 EACH_ROW = Contributions()
 
 
-def bounded(words: ibis.Table, limits: Contributions, salt: str, *, is_ours: bool = False) -> ibis.Table:
-    """Packed cells with a column `n` of how many records each row adds to its cell. [P11]
-
-    words: `word_0`, `word_1`, …, and the columns `unit` and `count` where `limits` names them.
-    is_ours: whether the rows are in a database of our own, where texts are equal only if all their bytes are.
+def unit_sql(written: str, limits: Contributions) -> str:
+    """The text that names a row's person; null where nobody is named: by null, by empty or blank text, which
+    is what text files have for it, by NaN or a text that could not be decoded, or by what the curator says.
     """
-    counted = words if limits.count is None else words.mutate(n=_records(words["count"]))
+    assert limits.unit is not None
+    column, kind = name_sql(limits.unit), kind_of_type(written)
+    text = f"CAST({column} AS VARCHAR)"
+    if kind == "string":
+        # [P11] Where bytes could not be decoded, different persons may have become one.
+        nobody = ["", *(value.strip() + tag for value in limits.anonymous_values for tag in ("", *NOT_TEXT))]
+        listed = ", ".join(map(text_sql, nobody))
+        return (
+            f"CASE WHEN stripped({text}) NOT IN ({listed}) AND NOT contains({text}, '\ufffd') THEN {text} END"
+        )
+    listed = ", ".join(map(text_sql, limits.anonymous_values)) or "''"
+    if kind == "floating":  # 0.0 and -0.0 are one person
+        is_number = f"isfinite({column}) OR isinf({column})"
+        text = f"CASE WHEN {column} = 0 THEN '0.0' WHEN {is_number} THEN {text} END"
+    return f"CASE WHEN {text} NOT IN ({listed}) THEN {text} END"
+
+
+def count_sql(column: str, written: str) -> str:
+    """Records that a row stands for, by a rule for this row alone. Null, text and negative count as 0."""
+    number = "CAST(NULL AS BIGINT)" if kind_of_type(written) == "null" else whole_of_sql(column, written)
+    return f"CASE WHEN {number} > 0 THEN least({number}, {MOST_PER_ROW}) ELSE 0 END"
+
+
+def bounded_sql(
+    rows: str, columns: Sequence[str], codes: Sequence[str], limits: Contributions, salt: str
+) -> str:
+    """Those rows that count, and a column `n` of how many records each adds to its cell where `limits` names
+    a count column or a person. [P11]
+
+    rows: a query with the given columns, and `unit` and `n` where `limits` names them. codes: SQL of what a
+    row is counted as; nothing else of it decides whether it is chosen.
+    """
+    listed = ", ".join(columns)
     if limits.unit is None:
-        return counted if limits.count is not None else counted.mutate(n=exact_int(1))
-    # [P11] A row of nobody is nobody's choice: it is left out.
-    own = counted.filter(_names_somebody(counted["unit"], limits.no_person))
-    person = ["unit"]
-    if own["unit"].type().is_string() and not is_ours:
-        # [P11] Where a database takes `Ab` and `aB` for equal they would share a quota, and one of them could
-        # change which rows of the other are counted. Their hashes differ.
-        own, person = own.mutate(exact_unit=md5(own["unit"])), ["unit", "exact_unit"]
-    cell = words_in(own)
-    same = [name for name in own.columns if name in (*cell, "n")]
+        return f"SELECT {listed}, n FROM ({rows}) AS counted WHERE n > 0"
     # Rows of a person that agree in everything are told apart by a number, so that each row has the same
-    # chance to be chosen.
-    numbered = own.mutate(copy=ibis.row_number().over(group_by=[*person, *same], order_by=cell[0]))
-    keyed = numbered.mutate(lot=_lot(numbered, same, salt))
-    by_lot = ibis.window(group_by=person, order_by=["lot", *same, "copy"])
+    # chance to be chosen. [P11] A row of nobody is nobody's choice: it is left out.
+    n = ["n"] if limits.count is not None else []
+    cell = f"md5(concat_ws('|', {', '.join([*codes, *n])}))"
+    named = f"SELECT *, {cell} AS cell FROM ({rows}) AS own WHERE unit IS NOT NULL"
+    numbered = f"SELECT *, row_number() OVER (PARTITION BY unit, cell) AS copy FROM ({named}) AS named"
+    lot = f"md5(concat_ws('|', {text_sql(salt)}, unit, cell, copy))"
+    keyed = f"SELECT *, {lot} AS lot FROM ({numbered}) AS numbered"
+    order = "(PARTITION BY unit ORDER BY lot, cell, copy"
     if limits.count is None:
-        ranked = keyed.mutate(place=ibis.row_number().over(by_lot))
-        return ranked.filter(ranked["place"] < exact_int(limits.max_rows)).mutate(n=exact_int(1))
-    until = ibis.cumulative_window(group_by=person, order_by=["lot", *same, "copy"])
+        placed = f"SELECT *, row_number() OVER {order}) AS place FROM ({keyed}) AS keyed"
+        return f"SELECT {listed} FROM ({placed}) AS placed WHERE place <= {limits.max_rows}"
     # As doubles, which never overflow: exact up to 2**53, and beyond that no room is left anyway, since sums
     # only grow.
-    running = keyed.mutate(until=keyed["n"].cast("float64").sum().over(until))
-    room = exact_float(limits.max_rows) - (running["until"] - running["n"].cast("float64"))
-    some = (room < running["n"].cast("float64"), room.cast("int64"))
-    taken = running.mutate(n=ibis.cases((room <= exact_float(0), exact_int(0)), some, else_=running["n"]))
-    return taken.filter(taken["n"] > 0)
-
-
-def words_in(rows: ibis.Table) -> list[str]:
-    """The columns `word_0`, `word_1`, … of packed cells."""
-    return [name for name in rows.columns if name.startswith("word_")]
-
-
-def _records(column: Column) -> Column:
-    """Records that a row stands for, by a rule for this row alone. Null, text and negative count as 0."""
-    number = column.cast("int64") if column.type().is_null() else whole_number(column)
-    most = exact_int(MOST_PER_ROW)
-    return ibis.cases((number.isnull() | (number < 0), exact_int(0)), (number > most, most), else_=number)
-
-
-def _names_somebody(unit: Column, no_person: tuple[str, ...]) -> Column:
-    """Whether a row says whose it is: not by null, nor by empty or blank text, which is what text files have
-    for it, nor by NaN or a text that could not be decoded, nor by what the curator says stands for nobody.
-    """
-    if unit.type().is_string():
-        # [P11] Where bytes could not be decoded, different persons may have become one.
-        nobody = ["", *(value.strip() + tag for value in no_person for tag in ("", *NOT_TEXT))]
-        return unit.notnull() & unit.strip().notin(nobody) & ~unit.contains("\ufffd")
-    named = unit.notnull() & ~unit.isnan() if unit.type().is_floating() else unit.notnull()
-    return named & unit.cast("string").notin(no_person) if no_person else named
-
-
-def _lot(rows: ibis.Table, same: list[str], salt: str) -> Column:
-    """A number drawn for each row: a keyed hash of person, cell and which of several equal rows it is."""
-    text = ibis.literal(salt)
-    for name in ("unit", *same, "copy"):
-        text = text + ibis.literal("|") + ibis.coalesce(rows[name].cast("string"), "")
-    return md5(text)
-
-
-@ibis.udf.scalar.builtin
-def md5(text: str) -> str:  # type: ignore[empty-body]
-    """A hash that every database has under this name. It only has to look random, not to keep a secret."""
+    until = f"sum(CAST(n AS DOUBLE)) OVER {order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    room = f"SELECT *, {limits.max_rows} - ({until} - n) AS room FROM ({keyed}) AS keyed"
+    taken = "CAST(CASE WHEN room <= 0 THEN 0 WHEN room < n THEN room ELSE n END AS BIGINT)"
+    return f"SELECT * FROM (SELECT {listed}, {taken} AS n FROM ({room}) AS roomy) AS taken WHERE n > 0"

@@ -7,16 +7,15 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import ibis
 import pyarrow as pa
 
+from hdpview.counts.encode import kind_of_type, name_sql
 from hdpview.counts.files import text_files
 from hdpview.counts.guess import N_LINES, Guess, guess_format
 from hdpview.counts.ingest import can_be_read, column_types
 from hdpview.counts.learn import MOST_CATEGORIES, Learnt, integer_between, real_between
 from hdpview.counts.refusals import quoting_no_value
-from hdpview.counts.sources import open_source
-from hdpview.counts.values import is_one_of
+from hdpview.counts.sources import OpenSource, open_source
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Schema
 from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns, is_identifier
 from hdpview.domain.suggestions import is_suggestive, suggested_fields
@@ -66,8 +65,7 @@ def _typed_head(source: Any, types: Mapping[str, str], names: Sequence[str]) -> 
 
     def read() -> dict[str, list[str]]:
         with open_source(source, wanted) as opened:
-            batches = list(opened.batches(opened.table.select(*wanted).limit(N_LINES), N_LINES))
-        rows = [row for batch in batches for row in batch.to_pylist()]
+            rows = opened.rows(f"SELECT {', '.join(map(name_sql, wanted))} FROM source LIMIT {N_LINES}")
         return {name: [str(row[name]) for row in rows if row[name] is not None] for name in wanted}
 
     return quoting_no_value(source, read) if wanted else {}
@@ -118,8 +116,8 @@ def _known(attribute: Attribute) -> dict[str, Any]:
 
 def _kind(written: str) -> str | None:
     """The type of attribute that a column of this type becomes; None where it cannot be read as any."""
-    found = next((kind for kind, columns in _KINDS.items() if is_one_of(written, columns)), None)
-    return found or ("category" if can_be_read(written, "category") else None)
+    kind = next((kind for kind, columns in _KINDS.items() if kind_of_type(written) in columns), None)
+    return kind or ("category" if can_be_read(written, "category") else None)
 
 
 def _guessed_column(name: str, guess: Guess) -> DraftColumn:
@@ -143,53 +141,45 @@ def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Sche
                 for name in chosen
                 if (kind := _kind(opened.types[name])) is not None and (columns or not is_identifier(name))
             }
-            return [
-                _filled_attribute(opened.table, opened.backend, name, kind) for name, kind in kinds.items()
-            ]
+            return [_filled_attribute(opened, name, kind) for name, kind in kinds.items()]
 
     return Schema(quoting_no_value(source, read), learnt_from_data=True)
 
 
-def _filled_attribute(table: ibis.Table, backend: Any, name: str, kind: str) -> Attribute:
-    column = table[name]
-    if kind == "category" and column.type().is_string():
-        kind, column = _kind_of_text(column, table, backend)
+def _filled_attribute(opened: OpenSource, name: str, kind: str) -> Attribute:
+    column = name_sql(name)
+    if kind == "category" and kind_of_type(opened.types[name]) == "string":
+        kind, column = _kind_of_text(column, opened)
     if kind in ("integer", "real", "datetime"):
-        finite = column.nullif(float("nan")) if column.type().is_floating() else column
-        row = backend.execute(
-            table.aggregate(low=finite.min(), high=finite.max(), nulls=column.isnull().sum())
-        ).iloc[0]
-        if row["low"] is None or row["low"] != row["low"]:
+        finite = f"CASE WHEN NOT isnan({column}) THEN {column} END" if kind == "real" else column
+        ends = f"min({finite}) AS low, max({finite}) AS high"
+        (row,) = opened.rows(f"SELECT {ends}, count(*) - count({column}) AS nulls FROM source")
+        if row["low"] is None:
             return Boolean(name=name, nullable=True)  # a column without values: anything will do
         return _ordered(name, kind, row["low"], row["high"], bool(row["nulls"]))
     if kind == "boolean":
         return Boolean(name=name, nullable=True)
-    counts = table.filter(column.notnull()).group_by(v=column.cast("string")).aggregate(n=ibis._.count())
-    values = [
-        str(v) for v in backend.execute(counts.order_by(ibis.desc("n"), "v").limit(MOST_CATEGORIES + 1))["v"]
-    ]
+    text = f"CAST({column} AS VARCHAR)"
+    query = f"SELECT {text} AS v FROM source WHERE {column} IS NOT NULL GROUP BY v ORDER BY count(*) DESC, v"
+    values = [row["v"] for row in opened.rows(f"{query} LIMIT {MOST_CATEGORIES + 1}")]
     if not values:
         return Boolean(name=name, nullable=True)
     other = "other" if len(values) > MOST_CATEGORIES else None
     return Category(name=name, values=tuple(sorted(values[:MOST_CATEGORIES])), other=other, nullable=True)
 
 
-def _kind_of_text(column: Any, table: ibis.Table, backend: Any) -> tuple[str, Any]:
+def _kind_of_text(column: str, opened: OpenSource) -> tuple[str, str]:
     """What the values of a text column are, where all of them are it, and the column as that."""
-    if backend.name != "duckdb":
-        return "category", column
-    filled = column.strip().nullif("")
-    candidates = {
-        "integer": filled.try_cast("int64"),
-        "real": filled.try_cast("float64"),
-        "datetime": filled.try_cast("timestamp"),
-    }
-    failures = {kind: (filled.notnull() & cast.isnull()).sum() for kind, cast in candidates.items()}
-    row = backend.execute(table.aggregate(filled=filled.count(), **failures)).iloc[0]
-    for kind, cast in candidates.items():
-        if row["filled"] and not row[kind]:
-            return kind, cast
-    return "category", filled
+    filled = f"nullif(stripped({column}), '')"
+    candidates = {"integer": "BIGINT", "real": "DOUBLE", "datetime": "TIMESTAMP"}
+    casts = {kind: f"TRY_CAST({filled} AS {cast})" for kind, cast in candidates.items()}
+    failures = "".join(
+        f", count({filled}) - count({cast}) AS {name_sql(kind)}" for kind, cast in casts.items()
+    )
+    (row,) = opened.rows(f"SELECT count({filled}) AS filled{failures} FROM source")
+    return next(
+        ((kind, casts[kind]) for kind in casts if row["filled"] and not row[kind]), ("category", filled)
+    )
 
 
 def _ordered(name: str, kind: str, low: Any, high: Any, nullable: bool) -> Attribute:

@@ -1,240 +1,448 @@
-"""From values to codes, inside the database: which bin of its attribute a value falls into.
+"""The encoder: one SQL text for our own DuckDB, made from a schema and the types of a table's columns.
 
-The codes are those of the attribute's edges: for every value on an axis the database computes exactly what
-`numpy.searchsorted(edges[1:-1], value, side="right")` would.
+    column ─ plain ─▶ one spelling ─ value ─▶ on the attribute's axis ─ outcome ─▶ bin, or why there is none
+
+Each rule looks at one value alone and has an answer for every value: nothing raises, no row is added or lost.
+[P7] An outcome is the bin of a value, 0 ≤ bin < n_values, or n_values plus a `State`. `rows.Decoder` turns
+outcomes into codes and counts the states, which is what a check needs. For every value on an axis the bin is
+exactly what `numpy.searchsorted(edges[1:-1], value, side="right")` says.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 from typing import Any
 
-import ibis
 import numpy as np
-import pyarrow as pa
 
-from hdpview.counts.contributions import md5
-from hdpview.counts.frames import NOT_TEXT
-from hdpview.counts.plain_text import plain_text
-from hdpview.counts.values import Column, exact_float, exact_int, exact_quotient, make_castable, value
-from hdpview.domain import Attribute, Category, Datetime, Integer, Ordered, Real, Schema
-from hdpview.domain.calendar import MICROSECONDS_PER_DAY, month_index
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema, TextFormat
+from hdpview.domain.calendar import month_index
 from hdpview.domain.numbers import MAX_EXPLICIT_EDGES
-from hdpview.domain.text_format import PLAIN
+from hdpview.domain.text_format import date_parts, date_pattern
 
-MAX_CASES = 64  # longer lists of categories are joined: a CASE is searched from the top for each row
-_NO_LIMIT = 2**62
-_DAYS_TO_1970 = 719_468  # from 0000-03-01, where a 400-year cycle of the calendar starts
+# Longer lists of categories are joined: a CASE is searched from the top for each row.
+MAX_CASES = 64
+# Invisible signs, put behind an object that names a person and is no text: any other object, a number.
+NOT_TEXT = ("\u2063\u2063", "\u2063")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_BLANKS = " \u00a0\u202f"
+_CALENDAR_SECONDS = (-62_135_596_800, 253_402_300_799)  # years 1 to 9999
+_NEW_CENTURY = 69  # of two-digit years: below it 20.., from it on 19.., as POSIX has it
+
+# Beyond 64 bits whole numbers are clamped; beyond doubles, reals are infinite or next to zero.
+_MACROS = r"""
+CREATE OR REPLACE TEMP MACRO stripped(x) AS
+  trim(x, ' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13));
+CREATE OR REPLACE TEMP MACRO clamped(x) AS CASE
+  WHEN x <= -9223372036854775808 THEN CAST(-9223372036854775808 AS BIGINT)
+  WHEN x >= 9223372036854775807 THEN CAST(9223372036854775807 AS BIGINT) ELSE TRY_CAST(x AS BIGINT) END;
+CREATE OR REPLACE TEMP MACRO whole_of_real(x) AS CASE
+  WHEN x < -9223372036854775808.0::DOUBLE THEN CAST(-9223372036854775808 AS BIGINT)
+  WHEN x >= 9223372036854775808.0::DOUBLE THEN CAST(9223372036854775807 AS BIGINT)
+  ELSE TRY_CAST(floor(x) AS BIGINT) END;
+CREATE OR REPLACE TEMP MACRO not_underflown(x, t) AS CASE
+  WHEN x = 0 AND regexp_matches(t, '^ *[+-]?[0.]*[1-9]')
+  THEN CASE WHEN starts_with(ltrim(t), '-') THEN CAST('-1e-307' AS DOUBLE) ELSE CAST('1e-307' AS DOUBLE) END
+  ELSE x END;
+CREATE OR REPLACE TEMP MACRO real_of_text(t) AS CASE
+  WHEN regexp_full_match(t, ' *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)? *')
+  THEN not_underflown(TRY_CAST(t AS DOUBLE), t)
+  WHEN lower(stripped(t)) IN ('inf', '+inf', 'infinity', '+infinity') THEN CAST('inf' AS DOUBLE)
+  WHEN lower(stripped(t)) IN ('-inf', '-infinity') THEN CAST('-inf' AS DOUBLE) END;
+CREATE OR REPLACE TEMP MACRO whole_of_text(t) AS CASE
+  WHEN regexp_full_match(t, ' *[+-]?[0-9]{1,18} *') THEN TRY_CAST(t AS BIGINT)
+  WHEN regexp_full_match(t, ' *[+-]?[0-9]{19,38} *') THEN clamped(TRY_CAST(t AS HUGEINT))
+  ELSE whole_of_real(real_of_text(t)) END;
+CREATE OR REPLACE TEMP MACRO truth_of_text(t) AS CASE
+  WHEN lower(stripped(t)) IN ('true', 't', 'yes', 'y', '1') THEN true
+  WHEN lower(stripped(t)) IN ('false', 'f', 'no', 'n', '0') THEN false END;
+CREATE OR REPLACE TEMP MACRO moment_of(x) AS epoch_us(CASE
+  WHEN x < TIMESTAMP '0001-01-01' THEN TIMESTAMP '0001-01-01'
+  WHEN x > TIMESTAMP '9999-12-31 23:59:59.999999' THEN TIMESTAMP '9999-12-31 23:59:59.999999' ELSE x END);
+CREATE OR REPLACE TEMP MACRO moment_of_day(x) AS epoch_us(TRY_CAST(CASE
+  WHEN x < DATE '0001-01-01' THEN DATE '0001-01-01'
+  WHEN x > DATE '9999-12-31' THEN DATE '9999-12-31' ELSE x END AS TIMESTAMP));
+CREATE OR REPLACE TEMP MACRO moment_of_text(t) AS CASE
+  WHEN t < '0001' THEN NULL
+  WHEN regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}') THEN epoch_us(TRY_CAST(t AS TIMESTAMP))
+  WHEN regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]([01][0-9]|2[0-3]):[0-5][0-9]'
+    || '(:[0-5][0-9]([.,][0-9]{1,9})?)?( ?(Z|z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?))?')
+  THEN epoch_us(TRY_CAST(left(t, 10) || ' '
+    || upper(replace(replace(substr(t, 12), ' ', ''), ',', '.')) AS TIMESTAMPTZ)) END;
+"""
 
 
-def encode(
-    table: ibis.Table, schema: Schema, kept: Mapping[str, str] | None = None, *, is_ours: bool = False
-) -> ibis.Table:
-    """The table as codes: int64 columns `code_0`, `code_1`, … in the order of the schema, one row per row,
+class State(IntEnum):
+    """Why a value has no bin of its own; an outcome is `n_values` plus this."""
+
+    MISSING = 0
+    UNREAD = 1  # unreadable, or no declared value
+    BELOW = 2
+    ABOVE = 3
+
+
+def prepare(connection: Any) -> None:
+    """Give a DuckDB connection what the SQL of this file uses."""
+    connection.execute("SET TimeZone = 'UTC';" + _MACROS)
+
+
+def name_sql(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_sql(text: str) -> str:
+    """A text as an SQL literal."""
+    parts = text.encode("utf-8", "replace").decode().replace("'", "''").split("\0")
+    return "(" + " || chr(0) || ".join(f"'{part}'" for part in parts) + ")" if parts[1:] else f"'{parts[0]}'"
+
+
+def real_sql(number: float) -> str:
+    """A double with all its bits: text that is cast, since DuckDB reads a bare 0.1 as a decimal."""
+    return f"CAST('{float(number)!r}' AS DOUBLE)"
+
+
+def whole_sql(number: int) -> str:
+    return f"CAST({int(number)} AS BIGINT)"
+
+
+def kind_of_type(written: str) -> str | None:
+    """What a column of a DuckDB type holds; None for what no attribute can be read from."""
+    base = re.split(r"[(\[]", written.lower())[0].strip('" ')
+    if written.endswith("]"):
+        return None
+    kinds = {
+        "float": "floating", "double": "floating", "varchar": "string", "enum": "string",
+        **{kind: kind for kind in ("boolean", "decimal", "date", "uuid", "null")},
+    }  # fmt: skip
+    if base.startswith("timestamp"):
+        return "timestamp"
+    return "integer" if re.fullmatch(r"u?(tiny|small|huge|big)?int(eger)?", base) else kinds.get(base)
+
+
+def outcomes_sql(
+    schema: Schema,
+    types: Mapping[str, str],
+    along: Mapping[str, str] | None = None,
+    unit: str | None = None,
+) -> str:
+    """The table `source` as outcomes: columns `o_0`, `o_1`, … in the order of the schema, one row per row,
     never null.
 
-    kept: columns that come along as they are: their new name and their name in the table.
-    is_ours: whether the table is in a database of our own, where texts are equal only if all their bytes are.
+    types: of the table's columns. along: further columns, as SQL by name. unit: the column that names
+    persons.
     """
     attributes = list(enumerate(schema))
-    along = {new: table[old] for new, old in (kept or {}).items()}
-    plain = {
-        f"value_{i}": plain_text(
-            unmarked(column) if attribute.name == (kept or {}).get("unit") else column,
-            attribute,
-            schema.source,
-        )
-        for i, attribute in attributes
-        for column in [table[attribute.name]]
-    }
-    is_postgres = table.get_backend().name == "postgres"
-    table = table.select(**along, **plain)
-    if schema.source != PLAIN and is_postgres:
-        # PostgreSQL puts the text of a step into each use of it in the next steps, unless the step has a
-        # limit.
-        table = table.limit(_NO_LIMIT)
-    safe = table.select(
-        *along, **{f"value_{i}": make_castable(table[f"value_{i}"], attribute) for i, attribute in attributes}
+    own = [*(along or {})]
+    plain = [f"{sql} AS {name}" for name, sql in (along or {}).items()]
+    for i, each in attributes:
+        column = name_sql(each.name)
+        if each.name == unit and kind_of_type(types[unit]) == "string":
+            # 1 and "1" are two persons, and the same value.
+            column = f"regexp_replace(CAST({column} AS VARCHAR), '{NOT_TEXT[1]}+$', '')"
+        plain.append(f"{plain_sql(column, types[each.name], each, schema.source)} AS p_{i}")
+    values = [
+        f"{_value(f'p_{i}', _plain_type(types[each.name], each, schema), each)} AS v_{i}"
+        for i, each in attributes
+    ]
+    ends, joins = [], []
+    for i, each in attributes:
+        kind = _plain_type(types[each.name], each, schema)
+        bin_, join = _bin(f"v_{i}", kind, each, i)
+        joins += [join] if join else []
+        outcome = _outcome(f"p_{i}", f"v_{i}", bin_, kind, each)
+        ends.append(f"CAST({outcome} AS {_outcome_type(each)}) AS o_{i}")
+    kept = ", ".join([*own, *(f"p_{i}" for i, _ in attributes)])
+    return (
+        f"SELECT {', '.join([*own, *ends])} FROM (SELECT {', '.join([kept, *values])} FROM "
+        f"(SELECT {', '.join(plain)} FROM source) AS plain) AS valued {' '.join(joins)}"
     )
-    values = safe.select(
-        *along, **{f"value_{i}": value(safe[f"value_{i}"], attribute) for i, attribute in attributes}
-    )
-    looked_up = values
-    for i, attribute in attributes:
-        if (
-            isinstance(attribute, Category)
-            and len(attribute.spellings()) > MAX_CASES
-            and not values[f"value_{i}"].type().is_boolean()
-        ):
-            looked_up = _look_up(looked_up, i, attribute, is_ours)
-    codes = {
-        f"code_{i}": _category_code(column, attribute, looked_up[f"found_{i}"])
-        if isinstance(attribute, Category) and f"found_{i}" in looked_up.columns
-        else _code(column, attribute)
-        for i, attribute in attributes
-        for column in [looked_up[f"value_{i}"]]
-    }
-    return looked_up.select(*along, **codes)
 
 
-def unmarked(unit: Column) -> Column:
-    """A column that names persons as an attribute: 1 and "1" are two persons, and the same value."""
-    return unit.re_replace(f"{NOT_TEXT[1]}+$", "") if unit.type().is_string() else unit
+def code_sql(i: int, attribute: Attribute) -> str:
+    """The code of an outcome `o_<i>`."""
+    codes = codes_of_states(attribute)
+    cases = " ".join(f"WHEN {attribute.n_values + state} THEN {codes[state]}" for state in State)
+    return f"CASE CAST(o_{i} AS INTEGER) {cases} ELSE o_{i} END"
 
 
-def _code(column: Column, attribute: Attribute) -> Column:
-    if isinstance(attribute, Category):
-        pairs = [(column == known, exact_int(code)) for known, code in _known_values(column, attribute)]
-        return _category_code(column, attribute, ibis.cases(*pairs) if pairs else ibis.null("int64"))
-    code = (
-        _bin(column, attribute)
-        if isinstance(attribute, Ordered)
-        else ibis.cases((column, exact_int(1)), (~column, exact_int(0)))
-    )
-    return ibis.coalesce(code, exact_int(attribute.missing_code))
+def codes_of_states(attribute: Attribute) -> list[int]:
+    """The code that a value in each `State` is counted under."""
+    unread = attribute.unknown_code if isinstance(attribute, Category) else attribute.missing_code
+    return [attribute.missing_code, unread, 0, attribute.n_values - 1]
 
 
-def _bin(column: Column, attribute: Ordered) -> Column:
-    if attribute.n_values == 1:
-        return ibis.ifelse(column.notnull(), exact_int(0), ibis.null("int64"))
-    if isinstance(attribute, (Integer, Real)) and attribute.explicit_edges is not None:
-        inner, literal = attribute.explicit_edges[1:-1], exact_int if attribute.whole else exact_float
-        return ibis.ifelse(column.notnull(), _searched(column, inner, literal), ibis.null("int64"))
-    if isinstance(attribute, Integer):
-        return exact_quotient(
-            _clamped(column, attribute.min, attribute.max) - exact_int(attribute.min), attribute.every
-        )
-    if isinstance(attribute, Datetime):
-        return _moment_bin(_clamped(column, attribute.first, attribute.last), attribute)
-    assert isinstance(attribute, Real)
-    edges = attribute.edges
+def _outcome_type(attribute: Attribute) -> str:
+    n = attribute.n_values + len(State)
+    return "UTINYINT" if n <= 2**8 else "USMALLINT" if n <= 2**16 else "UINTEGER"
+
+
+def _plain_type(written: str, attribute: Attribute, schema: Schema) -> str:
+    """The type that `plain_sql` gives a column."""
+    kind = kind_of_type(written)
+    if kind == "null":
+        return "varchar"
     if (
-        len(edges) <= MAX_EXPLICIT_EDGES
-        and (edges != edges[0] + np.arange(len(edges)) * attribute.width).any()
+        isinstance(attribute, Datetime)
+        and schema.source.epoch is not None
+        and kind not in ("date", "timestamp")
     ):
-        return ibis.ifelse(
-            column.notnull(), _searched(column, edges[1:-1].tolist(), exact_float), ibis.null("int64")
-        )
-    return _equal_bin(column, attribute)
+        return "bigint"
+    if kind == "floating" or (kind == "decimal" and _scale(written)):
+        return "double"
+    return "varchar" if kind == "string" else written
 
 
-def _clamped(column: Column, low: int, high: int) -> Column:
-    """`column` held within [low, high]; null stays null, which GREATEST and LEAST do not promise."""
-    return ibis.cases(
-        (column < exact_int(low), exact_int(low)), (column > exact_int(high), exact_int(high)), else_=column
-    )
+def _scale(written: str) -> int:
+    return int(written.split(",")[1].strip(" )")) if "," in written else 0
 
 
-def _moment_bin(moment: Column, attribute: Datetime) -> Column:
-    if not attribute.step.months:
-        return exact_quotient(moment - exact_int(attribute.first), attribute.step.microseconds)
-    # division is exact for numbers ≥ 0, so count from the first day
-    first_day = attribute.first // MICROSECONDS_PER_DAY
-    days = exact_quotient(moment - exact_int(first_day * MICROSECONDS_PER_DAY), MICROSECONDS_PER_DAY)
-    months = _month_index(days + exact_int(first_day + _DAYS_TO_1970)) - exact_int(
-        month_index(attribute.first)
-    )
-    return exact_quotient(months, attribute.step.months)
+def _first_case(*cases: tuple[str, str], otherwise: str = "NULL") -> str:
+    parts = " ".join(f"WHEN {condition} THEN {result}" for condition, result in cases)
+    return f"CASE {parts} ELSE {otherwise} END" if cases else otherwise
 
 
-def _month_index(days: Column) -> Column:
-    """Months since January of year 0, from days since 0000-03-01 (≥ 0): `calendar.month_index` in whole
-    numbers.
-
-    Neri and Schneider's way, in quarters of days, since each name below is written out in full where it is
-    used.
+def plain_sql(column: str, written: str, attribute: Attribute, text: TextFormat) -> str:
+    """A column in plain spelling: texts without marks for missing values, numbers with a decimal point, ISO
+    dates; NaN is null.
     """
-    day_of_century = (days * 4 + 3) % 146_097 // 4
-    quarters = day_of_century * 4 + 3
-    march_month = (quarters % 1_461 // 4 * 5 + 2) // 153
-    return ((days * 4 + 3) // 146_097 * 100 + quarters // 1_461) * 12 + march_month + 2
+    kind = kind_of_type(written)
+    if kind == "null":
+        return "CAST(NULL AS VARCHAR)"
+    if isinstance(attribute, Datetime) and text.epoch is not None and kind not in ("date", "timestamp"):
+        return _since_1970(whole_of_sql(column, written), text.epoch)
+    if kind == "floating":
+        # Parquet's statistics leave NaN out and DuckDB 2 believes them: of a column from 0 to 9 it takes
+        # isnan(x) for false without a look. These two it does look at.
+        return f"CASE WHEN isfinite({column}) OR isinf({column}) THEN CAST({column} AS DOUBLE) END"
+    if kind == "decimal" and _scale(written):
+        return f"CAST({column} AS DOUBLE)"
+    if kind != "string":
+        return column
+    column = f"CAST({column} AS VARCHAR)" if written.lower().startswith("enum") else column
+    if text.missing:
+        declared = set(attribute.values) if isinstance(attribute, Category) else set()
+        marks = ", ".join(text_sql(mark) for mark in text.missing if mark not in declared)
+        column = f"CASE WHEN stripped({column}) NOT IN ({marks}) THEN {column} END" if marks else column
+    if isinstance(attribute, (Integer, Real)):
+        return _plain_number(column, text)
+    if isinstance(attribute, Datetime):
+        cases = [
+            (f"regexp_matches({column}, {text_sql(date_pattern(each))})", _iso(column, each))
+            for each in text.dates
+        ]
+        return f"stripped({_first_case(*cases, otherwise=column)})"
+    return f"stripped({column})" if text.trim and isinstance(attribute, Category) else column
 
 
-def _equal_bin(column: Column, attribute: Real) -> Column:
+def _since_1970(number: str, epoch: str) -> str:
+    """Microseconds of moments that are whole numbers, held within the calendar so that none overflows."""
+    per_second = {"s": 1, "ms": 1_000}[epoch]
+    low, high = (end * per_second for end in _CALENDAR_SECONDS)
+    held = _first_case(
+        (f"{number} < {low}", whole_sql(low)), (f"{number} > {high}", whole_sql(high)), otherwise=number
+    )
+    return f"({held}) * {1_000_000 // per_second}"
+
+
+def _plain_number(column: str, text: TextFormat) -> str:
+    """Digits with a decimal point. Signs of thousands count only where they part groups of three."""
+    for unit in text.strip:
+        column = f"replace({column}, {text_sql(unit)}, '')"
+    column = f"stripped({column})" if text.strip else column
+    if text.negative == "parentheses":
+        enclosed = r"'^ *\(([^()+-]+)\) *$'"
+        column = f"regexp_replace({column}, {enclosed}, '-\\1')"
+    if text.thousands is not None:
+        signs = _BLANKS if text.thousands == " " else text.thousands
+        grouped = rf" *[+-]?[0-9]{{1,3}}([{signs}][0-9]{{3}})+([{text.decimal}][0-9]*)? *"
+        without = f"translate({column}, {text_sql(signs)}, '')"
+        column = (
+            f"CASE WHEN regexp_full_match({column}, {text_sql(grouped)}) THEN {without} ELSE {column} END"
+        )
+    if text.decimal == ",":
+        # A point is no decimal sign here: 1.234 must not be read as a little more than 1.
+        column = f"CASE WHEN contains({column}, '.') THEN '.' ELSE replace({column}, ',', '.') END"
+    return column
+
+
+def _iso(column: str, date_format: str) -> str:
+    """ISO text of a date in some format. What is no hour or month stays, and is refused with the rest."""
+    pattern = text_sql(date_pattern(date_format))
+    part = {
+        letter: f"regexp_extract({column}, {pattern}, {i})"
+        for i, letter in enumerate(date_parts(date_format), start=1)
+    }
+    century = f"CASE WHEN {part.get('y')} < '{_NEW_CENTURY}' THEN '20' ELSE '19' END"
+    year = part.get("Y", f"{century} || {part.get('y')}")
+    names = " ".join(f"WHEN '{month}' THEN '{i:02}'" for i, month in enumerate(_MONTHS, start=1))
+    month = f"lpad({part['m']}, 2, '0')" if "m" in part else f"CASE lower({part['b']}) {names} ELSE '00' END"
+    day = f"({year}) || '-' || ({month}) || '-' || lpad({part['d']}, 2, '0')"
+    if not {"H", "I"} & set(part):
+        return day
+    hour = f"lpad({part.get('H')}, 2, '0')"
+    if "I" in part:
+        hours = " ".join(
+            f"WHEN '{h:02}{half}' THEN '{h % 12 + 12 * (half == 'p'):02}'"
+            for h in range(1, 13)
+            for half in "ap"
+        )
+        hour = f"CASE lpad({part['I']}, 2, '0') || lower({part['p']}) {hours} ELSE '99' END"
+    minute, second = part.get("M", "'00'"), part.get("S", "'00'")
+    return f"{day} || 'T' || ({hour}) || ':' || {minute} || ':' || {second}"
+
+
+def whole_of_sql(column: str, written: str) -> str:
+    """int64, rounded down, and held at the ends of 64 bits."""
+    kind = kind_of_type(written)
+    if kind == "string":
+        return f"whole_of_text({column})"
+    if kind == "floating" or (kind == "decimal" and _scale(written)):
+        return f"whole_of_real(CAST({column} AS DOUBLE))"
+    is_wide = kind == "decimal" or written.lower() in ("ubigint", "hugeint", "uhugeint")
+    return f"clamped({column})" if is_wide else f"CAST({column} AS BIGINT)"
+
+
+def _real(column: str, written: str) -> str:
+    return f"real_of_text({column})" if kind_of_type(written) == "string" else f"CAST({column} AS DOUBLE)"
+
+
+def _value(column: str, written: str, attribute: Attribute) -> str:
+    """A plain column on the axis of its attribute; null where it has no place there."""
+    kind, low = kind_of_type(written), written.lower()
+    if isinstance(attribute, Integer):
+        return whole_of_sql(column, written)
+    if isinstance(attribute, Real):
+        return _real(column, written)
+    if isinstance(attribute, Datetime):
+        if kind == "string":
+            return f"moment_of_text({column})"
+        if kind == "date":
+            return f"moment_of_day({column})"
+        if "_ns" in low or "ns" in low:
+            # A cast would round to microseconds, not floor.
+            return f"(epoch_ns({column}) - (epoch_ns({column}) % 1000 + 1000) % 1000) // 1000"
+        # Seconds and milliseconds reach further than microseconds: null there.
+        return column if kind == "integer" else f"moment_of(TRY_CAST({column} AS TIMESTAMP))"
+    if isinstance(attribute, Boolean):
+        return (
+            f"truth_of_text({column})"
+            if kind == "string"
+            else f"CAST({column} <> 0 AS BOOLEAN)"
+            if kind != "boolean"
+            else column
+        )
+    if kind == "uuid":
+        return f"lower(CAST({column} AS VARCHAR))"
+    return column if kind in ("string", "boolean", "floating") else whole_of_sql(column, written)
+
+
+def _outcome(plain: str, value: str, bin_: str, written: str, attribute: Attribute) -> str:
+    """The bin of a value, or `n_values` plus the reason why it has none."""
+    n = attribute.n_values
+    is_empty = f"{plain} IS NULL"
+    if kind_of_type(written) == "string":
+        is_blank = f"{plain} = ''" if isinstance(attribute, Category) else f"stripped({plain}) = ''"
+        is_empty = f"({is_empty} OR {is_blank})"
+    nothing = f"CASE WHEN {is_empty} THEN {n} ELSE {n + State.UNREAD} END"
+    if isinstance(attribute, Category):
+        return f"coalesce({bin_}, {nothing})"
+    if not isinstance(attribute, Ordered):
+        return f"CASE WHEN {value} IS NULL THEN {nothing} ELSE {bin_} END"
+    literal: Callable[[Any], str] = whole_sql if attribute.whole else real_sql
+    low, high = (literal(end) for end in (attribute.edges[0].item(), attribute.edges[-1].item()))
+    above = ">=" if attribute.whole else ">"
+    return _first_case(
+        (f"{value} IS NULL", nothing),
+        (f"{value} < {low}", str(n + State.BELOW)),
+        (f"{value} {above} {high}", str(n + State.ABOVE)),
+        otherwise=bin_,
+    )
+
+
+def _bin(column: str, written: str, attribute: Attribute, position: int) -> tuple[str, str]:
+    """The bin of a value within the bounds, and what has to be joined for it."""
+    if isinstance(attribute, Category):
+        return _category(column, written, attribute, position)
+    if isinstance(attribute, Boolean):
+        return f"CAST({column} AS INTEGER)", ""
+    assert isinstance(attribute, Ordered)
+    edges = attribute.edges.tolist()
+    if attribute.n_values == 1:
+        return "0", ""
+    if isinstance(attribute, (Integer, Real)) and attribute.explicit_edges is not None:
+        return _searched(column, edges[1:-1], whole_sql if attribute.whole else real_sql), ""
+    if isinstance(attribute, Integer):
+        return f"({column} - {whole_sql(edges[0])}) // {attribute.every}", ""
+    if isinstance(attribute, Datetime):
+        if not attribute.step.months:
+            return f"({column} - {whole_sql(attribute.first)}) // {attribute.step.microseconds}", ""
+        at = f"make_timestamp({column})"
+        months = f"(year({at}) * 12 + month({at}) - 1 - {month_index(attribute.first)})"
+        return f"{months} // {attribute.step.months}", ""
+    assert isinstance(attribute, Real)
+    is_even = (attribute.edges == attribute.edges[0] + np.arange(len(edges)) * attribute.width).all()
+    if len(edges) <= MAX_EXPLICIT_EDGES and not is_even:
+        return _searched(column, edges[1:-1], real_sql), ""
+    return _equal_bin(column, attribute), ""
+
+
+def _equal_bin(column: str, attribute: Real) -> str:
     """Guess by division, then count how many of the edges around the guess are reached; the edges decide, as
     in NumPy.
-
-    The outer bins come first, so that the division is of ordinary numbers: PostgreSQL refuses to overflow or
-        underflow.
     """
-    edges, width, last = attribute.edges, exact_float(attribute.width), attribute.n_values - 1
-    low = exact_float(edges[0])
-    guess = ((column - low) / width).floor()
+    edges, width, low = attribute.edges, real_sql(attribute.width), real_sql(attribute.edges[0])
+    guess = f"floor(({column} - {low}) / {width})"
     spacing = math.ulp(max(abs(edges[0]), abs(edges[-1])))
-    # bins near the resolution of doubles have edges off by whole bins
+    # Bins near the resolution of doubles have edges off by whole bins.
     reach = 1 if attribute.width > 64 * spacing else 3
-    reached = [
-        ibis.ifelse(column >= low + (guess + k).cast("float64") * width, 1, 0)
+    reached = " + ".join(
+        f"CASE WHEN {column} >= {low} + ({guess} + {k}) * {width} THEN 1 ELSE 0 END"
         for k in range(1 - reach, reach + 1)
-    ]
-    return ibis.cases(
-        (column < exact_float(edges[1]), exact_int(0)),
-        (column >= exact_float(edges[-2]), exact_int(last)),
-        else_=guess.cast("int64") - reach + sum(reached[1:], start=reached[0]),
+    )
+    return _first_case(
+        (f"{column} < {real_sql(edges[1])}", "0"),
+        (f"{column} >= {real_sql(edges[-2])}", str(attribute.n_values - 1)),
+        otherwise=f"CAST({guess} AS BIGINT) - {reach} + {reached}",
     )
 
 
-def _searched(
-    column: Column, inner_edges: Sequence[float], literal: Callable[[Any], Column], offset: int = 0
-) -> Column:
+def _searched(column: str, inner: Sequence[float], literal: Callable[[Any], str], offset: int = 0) -> str:
     """How many of the inner edges are ≤ the value: binary search as a nested CASE, ten deep at most."""
-    if not inner_edges:
-        return exact_int(offset)
-    middle = len(inner_edges) // 2
-    below = _searched(column, inner_edges[:middle], literal, offset)
-    above = _searched(column, inner_edges[middle + 1 :], literal, offset + middle + 1)
-    return ibis.ifelse(column < literal(inner_edges[middle]), below, above)
+    if not inner:
+        return str(offset)
+    middle = len(inner) // 2
+    below = _searched(column, inner[:middle], literal, offset)
+    above = _searched(column, inner[middle + 1 :], literal, offset + middle + 1)
+    return f"CASE WHEN {column} < {literal(inner[middle])} THEN {below} ELSE {above} END"
 
 
-def _category_code(column: Column, attribute: Category, found: Column) -> Column:
-    """The code that was found; else that of missing values where the column is null or empty, or unknown."""
-    absent = column.isnull() | (column == "") if column.type().is_string() else column.isnull()
-    return ibis.coalesce(
-        found, ibis.ifelse(absent, exact_int(attribute.missing_code), exact_int(attribute.unknown_code))
-    )
+def _category(column: str, written: str, attribute: Category, position: int) -> tuple[str, str]:
+    kind = kind_of_type(written)
+    known = known_constants("string" if kind == "uuid" else kind, attribute)
+    if not known:
+        return "CAST(NULL AS INTEGER)", ""
+    keys = [
+        text_sql(key) if isinstance(key, str) else str(key) if isinstance(key, bool)
+        else whole_sql(key) if isinstance(key, int) else real_sql(key)
+        for key, _ in known
+    ]  # fmt: skip
+    if len(known) <= MAX_CASES:
+        cases = " ".join(f"WHEN {key} THEN {code}" for key, (_, code) in zip(keys, known, strict=True))
+        return f"CASE {column} {cases} END", ""
+    codes, listed = ", ".join(str(code) for _, code in known), ", ".join(keys)
+    table = f"(SELECT unnest([{listed}]) AS key, unnest([{codes}]) AS code) AS known_{position}"
+    return f"known_{position}.code", f"LEFT JOIN {table} ON {column} = known_{position}.key"  # [P7]
 
 
-def _look_up(table: ibis.Table, position: int, attribute: Category, is_ours: bool) -> ibis.Table:
-    """`table` with a column `found_<position>`: the code of declared values, null for others. No row is added
-    or lost. [P7]
-
-    Where a database takes `a` and `A` for equal, a row would meet both and count twice: so there texts are
-        compared by their hashes.
-    """
-    column = table[f"value_{position}"]
-    known = known_constants(column, attribute)
-    if column.type().is_string() and not is_ours:
-        known = [
-            (hashlib.md5(str(text).encode("utf-8", "replace"), usedforsecurity=False).hexdigest(), code)
-            for text, code in known
-        ]
-        column = md5(column)
-    keys = pa.array(
-        [key for key, _ in known], pa.string() if column.type().is_string() else column.type().to_pyarrow()
-    )
-    key, found = f"key_{position}", f"found_{position}"
-    codes = ibis.memtable(pa.table({key: keys, found: pa.array([code for _, code in known], pa.int64())}))
-    return table.left_join(codes, column == codes[key]).drop(key)
-
-
-def _known_values(column: Column, attribute: Category) -> Iterator[tuple[Column, int]]:
-    """Declared values as literals of the column's type, with their codes."""
-    dtype = column.type()
-    literal: Callable[..., Column] = (
-        exact_int if dtype.is_integer() else exact_float if dtype.is_floating() else ibis.literal
-    )
-    return ((literal(constant), code) for constant, code in known_constants(column, attribute))
-
-
-def known_constants(column: Column, attribute: Category) -> list[tuple[str | bool | int | float, int]]:
-    """Declared values that a column of this type can hold, with their codes; the first declared wins."""
-    dtype = column.type()
-    if dtype.is_string():
+def known_constants(kind: str | None, attribute: Category) -> list[tuple[str | bool | int | float, int]]:
+    """Declared values that a column of this kind can hold, with their codes; the first declared wins."""
+    if kind in ("string", "null"):
         return list(attribute.spellings())
-    read = _truth_of if dtype.is_boolean() else _whole_of if dtype.is_integer() else _real_of
+    read = _truth_of if kind == "boolean" else _real_of if kind == "floating" else _whole_of
     known: dict[bool | int | float, int] = {}
     for text, code in attribute.spellings():
         constant = read(text)
@@ -258,8 +466,5 @@ def _whole_of(text: str) -> int | None:
     if re.fullmatch(r"\s*[+-]?\d{1,30}\s*", text, re.ASCII):
         return int(text) if -(2**63) <= int(text) < 2**63 else None
     real = _real_of(text)
-    return (
-        int(real)
-        if real is not None and np.isfinite(real) and real.is_integer() and abs(real) < 2**63
-        else None
-    )
+    is_whole = real is not None and math.isfinite(real) and real.is_integer() and abs(real) < 2**63
+    return int(real) if real is not None and is_whole else None

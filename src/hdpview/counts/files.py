@@ -12,14 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
+from hdpview.counts.encode import text_sql
 from hdpview.counts.transcode import utf8_copy
 from hdpview.domain.text_format import PLAIN, TextFormat, separator_of
 from hdpview.errors import DataError
-
-if TYPE_CHECKING:
-    import ibis
 
 _KINDS = {
     ".parquet": "parquet",
@@ -107,53 +105,58 @@ def text_files(source: Any) -> list[Path] | None:
     return files if files and kind_of_file(files[0]) != "parquet" else None
 
 
-def open_files(
-    con: Any,
+def files_sql(
     files: Sequence[Path],
     *,
     parallel: bool,
     text: TextFormat = PLAIN,
     room: Path | None = None,
     strict: bool = False,
-) -> ibis.Table:
-    """The files as one table of a DuckDB connection. CSV comes as text throughout: guessed types would depend
-    on values.
+) -> str:
+    """The files as one table, in SQL of DuckDB. CSV comes as text throughout: guessed types would depend on
+    values.
 
     text: how CSV files are written; room: a private folder, for copies of those that are not clean UTF-8.
     strict: leave odd lines out and list them in the table `reject_errors`, as a check does.
     """
-    if kind_of_file(files[0]) == "parquet":
-        paths = [_literal_path(file) for file in files]
+    kind = kind_of_file(files[0])
+    if kind == "parquet":
         # A text that is no UTF-8 is read with ? in its place: strictly, one such value would refuse the
-        # table.
-        return con.read_parquet(paths, union_by_name=len(paths) > 1, utf8_validation="replace")  # [P7]
-    if kind_of_file(files[0]) == "json":
-        return con.read_json(
-            [_literal_path(file) for file in files],
-            columns=dict.fromkeys(_json_names(files), "VARCHAR"),
-            format="newline_delimited",
-            ignore_errors=True,
-        )
+        # table. [P7]
+        return f"read_parquet({_paths(files)}, union_by_name = {len(files) > 1}, utf8_validation = 'replace')"
+    if kind == "json":
+        columns = _texts(_json_names(files))
+        options = f"columns = {columns}, format = 'newline_delimited', ignore_errors = true"
+        return f"read_json({_paths(files)}, {options})"
     delimiter, names = csv_layout(files, text)
     readable = files if room is None else [utf8_copy(file, text, room) or file for file in files]
-    return con.read_csv(
-        [_literal_path(file) for file in readable],
-        columns=dict.fromkeys(names, "VARCHAR"),
-        auto_detect=False,
-        header=not text.columns,
-        delim=delimiter,
-        quote=text.quote,
-        escape=text.quote,
+    settings = {
+        "columns": _texts(names),
+        "auto_detect": "false",
+        "header": str(not text.columns),
+        "delim": text_sql(delimiter),
+        "quote": text_sql(text.quote),
+        "escape": text_sql(text.quote),
         # an empty field is empty text, quoted or not; the attribute says what that means
-        force_not_null=names,
-        max_line_size=_LONGEST_LINE,
+        "force_not_null": f"[{', '.join(map(text_sql, names))}]",
+        "max_line_size": str(_LONGEST_LINE),
         # what follows keeps odd lines from raising an error: short, long, badly quoted
-        null_padding=not strict,
-        ignore_errors=True,
-        strict_mode=strict,
-        parallel=parallel,
-        **({"store_rejects": True} if strict else {}),
-    )
+        "null_padding": str(not strict),
+        "ignore_errors": "true",
+        "strict_mode": str(strict),
+        "parallel": str(parallel),
+        **({"store_rejects": "true"} if strict else {}),
+    }
+    return f"read_csv({_paths(readable)}, {', '.join(f'{key} = {value}' for key, value in settings.items())})"
+
+
+def _paths(files: Sequence[Path]) -> str:
+    return f"[{', '.join(text_sql(_literal_path(file)) for file in files)}]"
+
+
+def _texts(names: Sequence[str]) -> str:
+    """Columns of texts."""
+    return "{" + ", ".join(f"{text_sql(name)}: 'VARCHAR'" for name in names) + "}"
 
 
 def csv_layout(files: Sequence[Path], text: TextFormat = PLAIN) -> tuple[str, list[str]]:

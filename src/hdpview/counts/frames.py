@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from numbers import Number
 from pathlib import Path
@@ -21,19 +21,31 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
+from hdpview.counts.encode import NOT_TEXT
 from hdpview.errors import DataError, quoted
 
 _BATCH_ROWS = 131_072
 _WIDE = ("HUGEINT", "UHUGEINT")
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000}  # units that reach further than microseconds of 64 bits
 _BATCHES_AHEAD = 4  # that are read from files before they are asked for
-# Invisible signs, put behind an object that names a person and is no text: any other object, a number.
-NOT_TEXT = ("\u2063\u2063", "\u2063")
+
+
+class Stream:
+    """Batches that can be read again: DuckDB asks for them once per scan, and for their schema in between."""
+
+    def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self.schema, self.batches = schema, batches
+
+    def reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.reader().__arrow_c_stream__(requested_schema)
 
 
 def arrow_of(
     source: Any, wanted: Sequence[str] | None, exact_text: Sequence[str] = ()
-) -> pa.Table | pa.RecordBatchReader:
+) -> pa.Table | pa.RecordBatchReader | Stream:
     """A frame as an Arrow table, or as a stream of batches where it can be one.
 
     wanted: the columns that are needed. The others are left behind, unless one of these is absent: then all
@@ -45,27 +57,31 @@ def arrow_of(
     if isinstance(source, pa.Table):
         return _clean_table(source.select(_kept(source.column_names, wanted)))
     if isinstance(source, duckdb.DuckDBPyRelation):
-        source = _narrow(
-            source.select(*map(duckdb.ColumnExpression, _kept(source.columns, wanted)))
-        ).to_arrow_reader(_BATCH_ROWS)
+        narrow = _narrow(source.select(*map(duckdb.ColumnExpression, _kept(source.columns, wanted))))
+        return clean_stream(
+            narrow.limit(0).to_arrow_table().schema, lambda: narrow.to_arrow_reader(_BATCH_ROWS)
+        )
     if isinstance(source, pads.Dataset):
-        source = source.scanner(
-            columns=_kept(source.schema.names, wanted), batch_size=_BATCH_ROWS
-        ).to_reader()
+        columns = _kept(source.schema.names, wanted)
+        scanner = source.scanner(columns=columns, batch_size=_BATCH_ROWS)
+        return clean_stream(scanner.projected_schema, scanner.to_reader)
     if isinstance(source, pa.RecordBatchReader):
-        return clean_reader(source)
+        return clean_stream(source.schema, lambda: source).reader()
     return _clean_table(_from_frame(source, wanted, exact_text))
 
 
-def clean_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The same batches with null for values that a database would refuse. [P7]"""
-    readable = reader.cast(_readable(reader.schema))
+def clean_stream(schema: pa.Schema, read: Callable[[], Iterable[pa.RecordBatch]]) -> Stream:
+    """Batches with null for values that a database would refuse. [P7]"""
+    readable = _readable(schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in readable:
-            yield pa.record_batch([_clean(column) for column in batch.columns], schema=readable.schema)
+        for batch in read():
+            columns = [
+                _clean(column.cast(field.type)) for column, field in zip(batch.columns, readable, strict=True)
+            ]
+            yield pa.record_batch(columns, schema=readable)
 
-    return pa.RecordBatchReader.from_batches(readable.schema, batches())
+    return Stream(readable, batches)
 
 
 def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Sequence[str]) -> bool:
@@ -87,9 +103,7 @@ def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Seq
     return False
 
 
-def clean_parquet(
-    files: Sequence[Path], wanted: Sequence[str], exact_text: Sequence[str] = ()
-) -> pa.RecordBatchReader:
+def clean_parquet(files: Sequence[Path], wanted: Sequence[str], exact_text: Sequence[str] = ()) -> Stream:
     """Parquet files as a stream of batches with null for values that a database would refuse.
 
     Each file is read by its own types: the type that holds those of all files may round a value, and a reader
@@ -121,7 +135,7 @@ def clean_parquet(
                 ]
                 yield pa.record_batch(columns, schema=pa.schema(kept))
 
-    return clean_reader(pa.RecordBatchReader.from_batches(pa.schema(kept), batches()))
+    return clean_stream(pa.schema(kept), batches)
 
 
 def _clean_table(table: pa.Table) -> pa.Table:

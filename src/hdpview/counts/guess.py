@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-import ibis
-
+from hdpview.counts.encode import name_sql, text_sql
 from hdpview.counts.files import csv_layout, first_lines, kind_of_file, open_text
 from hdpview.counts.sources import open_source
 from hdpview.counts.structure import check_first_line
@@ -189,14 +188,13 @@ class _Guessing:
     def _fitting_whole_file(self, name: str, formats: Sequence[str]) -> list[str]:
         """Those formats that read (nearly) all dates of the file, by the curator's own eyes."""
         with open_source(str(self.file), [name], text=self.text) as opened:
-            column = opened.table[name].strip()
-            filled = column.notnull() & ~column.isin(USUAL_MARKS)
-            failures = {
-                f"f{i}": (filled & try_strptime(column, each).isnull()).sum()
+            column = f"stripped({name_sql(name)})"
+            is_filled = f"{column} NOT IN ({', '.join(map(text_sql, USUAL_MARKS))})"
+            failures = "".join(
+                f", count_if({is_filled} AND try_strptime({column}, {text_sql(each)}) IS NULL) AS f{i}"
                 for i, each in enumerate(formats)
-            }
-            query = opened.table.aggregate(n=filled.sum(), **failures)
-            (row,) = (row for batch in opened.batches(query, 1) for row in batch.to_pylist())
+            )
+            (row,) = opened.rows(f"SELECT count_if({is_filled}) AS n{failures} FROM source")
         return [each for i, each in enumerate(formats) if int(row[f"f{i}"] or 0) <= 0.01 * int(row["n"] or 0)]
 
     def result(self) -> Guess:
@@ -250,12 +248,6 @@ class _Guessing:
             self.notes[name] = "times or durations: convert them to minutes to count them as numbers"
         words = {each.lower() for each in fields}
         return "boolean" if words <= _TRUTHS and len(words) > 1 else "category"
-
-
-# DuckDB's own function, for what Ibis has no word for.
-@ibis.udf.scalar.builtin
-def try_strptime(text: str, format: str) -> ibis.expr.datatypes.timestamp:
-    """The moment that a text is by a format; null where it is none."""
 
 
 def _bare(text: str, signs: set[str]) -> str:

@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, TypeVar, cast
 
-import ibis
 import numpy as np
 import pyarrow as pa
 
-from hdpview.counts.contributions import EACH_ROW, MOST_PER_ROW, Contributions, bounded, words_in
-from hdpview.counts.encode import encode
+from hdpview.counts.contributions import (
+    EACH_ROW,
+    MOST_PER_ROW,
+    Contributions,
+    bounded_sql,
+    count_sql,
+    unit_sql,
+)
+from hdpview.counts.encode import code_sql, kind_of_type, outcomes_sql
 from hdpview.counts.files import csv_files, csv_layout, needs_one_reader
-from hdpview.counts.pack import pack
 from hdpview.counts.refusals import quoting_no_value, without_values
+from hdpview.counts.rows import Decoder, States
 from hdpview.counts.sources import OpenSource, open_source
 from hdpview.counts.sparse import Codes, SparseCounts, code_type
-from hdpview.counts.unpack import unpack, words_of
-from hdpview.counts.values import is_one_of
 from hdpview.domain import Schema
 from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError, HdpviewError, unknown_name
@@ -27,7 +31,6 @@ from hdpview.progress import Progress, in_background, silent
 
 Result = TypeVar("Result")
 
-BATCH_ROWS = 131_072
 _STEP = "Counting occupied cells"
 _NUMBERS = ("integer", "floating", "decimal", "boolean", "string", "null")
 _COLUMN_KINDS = {  # type of attribute → kinds of columns it can be read from
@@ -69,11 +72,28 @@ def read_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) ->
     """
 
     def read(opened: OpenSource) -> SparseCounts:
-        query = occupied_cells(opened.table, schema, options.limits, options.salt, is_ours=opened.is_ours)
-        batches = opened.batches_of_numbers(query, BATCH_ROWS)
+        batches = opened.batches(cells_sql(opened.types, schema, options))
         return run_query(
             opened, lambda stop: _collected(batches, schema, stop, options.threads), options.progress, _STEP
         )
+
+    return read_with(read, source, schema, options)
+
+
+def read_states(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> States:
+    """What becomes of the values of each column, from one pass that keeps no row."""
+
+    def read(opened: OpenSource) -> States:
+        def add(stop: Event) -> States:
+            decoder = Decoder(schema)
+            for batch in opened.batches(rows_sql(opened.types, schema, options)):
+                if stop.is_set():
+                    break
+                for _ in decoder.rows_of(batch):
+                    pass
+            return decoder.states
+
+        return run_query(opened, add, options.progress, "Checking the table against the schema")
 
     return read_with(read, source, schema, options)
 
@@ -115,12 +135,12 @@ def read_with(
 
 
 def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
-    """Names and types of a table's columns, as Ibis writes them. No row is read from files and databases.
+    """Names and types of a table's columns, as DuckDB writes them. No row is read from files and databases.
 
     text: how CSV files are written.
     """
     if (files := csv_files(source)) is not None:
-        return dict.fromkeys(csv_layout(files, text)[1], "string")
+        return dict.fromkeys(csv_layout(files, text)[1], "varchar")
 
     def read() -> dict[str, str]:
         with open_source(source, text=text) as opened:
@@ -145,50 +165,44 @@ def check_columns(types: Mapping[str, str], schema: Schema) -> None:
 
 
 def can_be_read(written: str, kind: str) -> bool:
-    """Whether a column of this type, as Ibis writes it, can be read as an attribute of that kind."""
-    return is_one_of(written, _COLUMN_KINDS[kind])
+    """Whether a column of this type, as DuckDB writes it, can be read as an attribute of that kind."""
+    return kind_of_type(written) in _COLUMN_KINDS[kind]
 
 
-def packed_rows(
-    table: ibis.Table, schema: Schema, limits: Contributions, salt: str, *, is_ours: bool = False
-) -> ibis.Table:
-    """The query that encodes: the cell of each row that counts, packed into `word_0`, `word_1`, …, and where
-    `limits` has a count column, how many records `n` > 0 the row stands for.
+def rows_sql(
+    types: Mapping[str, str], schema: Schema, options: ReadOptions, texts: Mapping[str, str] | None = None
+) -> str:
+    """The query that encodes: outcomes `o_0`, `o_1`, … of each row that counts, and where `limits` has a
+    count column, how many records `n` > 0 the row stands for. texts: further columns, as SQL by name.
     """
-    kept = {new: old for new, old in (("unit", limits.unit), ("count", limits.count)) if old is not None}
-    words = pack(encode(table, schema, kept, is_ours=is_ours), schema.sizes)
+    limits = options.limits
+    along = {} if limits.unit is None else {"unit": unit_sql(types[limits.unit], limits)}
+    along |= {} if limits.count is None else {"n": count_sql(limits.count, types[limits.count])}
+    rows = outcomes_sql(schema, types, {**along, **(texts or {})}, limits.unit)
     if limits == EACH_ROW:
-        return words
-    rows = bounded(words, limits, salt, is_ours=is_ours)  # [P11]
-    return rows.filter(rows["n"] > 0).select(*words_in(rows), *(["n"] if limits.count is not None else []))
+        return rows
+    columns, codes = zip(*((f"o_{i}", code_sql(i, each)) for i, each in enumerate(schema)), strict=True)
+    hashes = [f"md5({name})" for name in texts or ()]
+    return bounded_sql(rows, [*columns, *(texts or ())], [*codes, *hashes], limits, options.salt)  # [P11]
 
 
-def occupied_cells(
-    table: ibis.Table, schema: Schema, limits: Contributions, salt: str, *, is_ours: bool = False
-) -> ibis.Table:
-    """The query that counts: packed cells `word_0`, `word_1`, … and the records `n` > 0 in each."""
-    rows = packed_rows(table, schema, limits, salt, is_ours=is_ours)
-    cell = words_in(rows)
-    if limits.count is None:
-        return rows.group_by(cell).aggregate(n=rows.count())  # [P7]
-    # Summed as wide as the database can, then held at a bound: no two neighbours get further apart by it, and
-    # 64 bits cannot overflow. Through a double, which is exact here, since Ibis takes a sum for 64 bits wide
-    # already and would leave the cast out.
-    records = rows["n"].cast("decimal(38, 0)") if table.get_backend().name == "pyspark" else rows["n"]
-    totals = rows.group_by(cell).aggregate(total=records.sum())
-    held = ibis.ifelse(totals["total"] > MOST_PER_ROW, MOST_PER_ROW, totals["total"])
-    return totals.select(*cell, n=held.cast("float64").cast("int64"))
+def cells_sql(types: Mapping[str, str], schema: Schema, options: ReadOptions) -> str:
+    """The query that counts: codes `c_0`, `c_1`, … of each occupied cell, and its records `n` > 0."""
+    kind = "UTINYINT" if code_type(schema) == np.uint8 else "USMALLINT"
+    cell = [f"CAST({code_sql(i, attribute)} AS {kind}) AS c_{i}" for i, attribute in enumerate(schema)]
+    n = "count(*)" if options.limits.count is None else f"CAST(least(sum(n), {MOST_PER_ROW}) AS BIGINT)"
+    along = [] if options.limits.count is None else ["n"]
+    codes = f"SELECT {', '.join([*cell, *along])} FROM ({rows_sql(types, schema, options)}) AS counted"
+    names = ", ".join(f"c_{i}" for i in range(len(schema)))
+    return f"SELECT {names}, {n} AS n FROM ({codes}) AS encoded GROUP BY {names}"  # [P7]
 
 
 def run_query(opened: OpenSource, work: Callable[[Event], Result], report: Progress, text: str) -> Result:
-    """Do the work, on a thread where the database is DuckDB, so that Ctrl-C stops the database at once. The
-    work ends early when the event is set.
+    """Do the work on a thread, so that Ctrl-C stops the database at once. The work ends early when the event
+    is set.
     """
     report(None, text)
-    event = Event()
-    if not opened.is_duckdb:
-        return work(event)
-    connection = opened.backend.con
+    event, connection = Event(), opened.connection
 
     def tell() -> None:
         percent = connection.query_progress()
@@ -204,14 +218,14 @@ def run_query(opened: OpenSource, work: Callable[[Event], Result], report: Progr
 def _collected(
     batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event, threads: int | None
 ) -> SparseCounts:
-    """Unpack each batch as it comes; the parts are joined one array at a time, to keep the peak low."""
-    dtype, n_words = code_type(schema), len(words_of(schema.sizes))
+    """Stack each batch as it comes; the parts are joined one array at a time, to keep the peak low."""
+    dtype = code_type(schema)
     codes = [cast("Codes", np.empty((0, len(schema)), dtype))]
     counts = [np.empty(0, np.int64)]
     for batch in batches:
         if stop.is_set():
             break
-        codes.append(unpack([batch[f"word_{w}"].to_numpy() for w in range(n_words)], schema.sizes, dtype))
+        codes.append(np.stack([batch[f"c_{i}"].to_numpy() for i in range(len(schema))], axis=1))
         counts.append(batch["n"].to_numpy().copy())  # a view would keep the whole batch
     all_codes = cast("Codes", np.concatenate(codes))
     codes.clear()

@@ -1,39 +1,108 @@
-"""Many rows to a message: how encoded rows come from PostgreSQL.
+"""Many rows to a message: how the columns of a table come from PostgreSQL.
 
-A value per row and column would cost the driver microseconds each, far more than the encoding. So the server
-puts the numbers of thousands of rows into one value of bytes, which is read as an array.
+A row at a time would cost the driver microseconds each, far more than the encoding. So the server puts
+thousands of rows into one text, a line per row as in a CSV file, which Arrow reads.
 """
 
 from __future__ import annotations
 
+import io
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import ibis
-import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 
-# parts that the driver holds at a time
+from hdpview.counts.encode import name_sql
+from hdpview.counts.frames import Stream
+
+_ROWS_PER_PART = 32_768
+# Parts that the driver holds at a time.
 _PARTS_AT_ONCE = 2
+# Columns that one call of `concat` takes, with commas between them.
+_MOST_FIELDS = 50
+# Characters of a text; a longer one is missing.
+_LONGEST_TEXT = 100_000
+# Types of Ibis → types of DuckDB that texts become again, where they are no texts.
+_TYPES = {"boolean": "BOOLEAN", "integer": "BIGINT", "floating": "DOUBLE", "date": "DATE", "uuid": "UUID"}
 
 
-def batches_of_numbers(backend: Any, query: ibis.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
-    """The result of a query whose columns are all 64-bit numbers, none null, in batches of up to `n_rows`.
+def stream_of(backend: Any, table: Any, exact_text: Sequence[str]) -> tuple[Stream, str]:
+    """The table as texts, and the SQL that gives its columns their types back.
 
-    One statement, so one snapshot of the table. The server gathers rows part by part, within its `work_mem`.
+    exact_text: columns that name persons, which stay texts. One statement per reading, so one snapshot of the
+    table.
     """
-    # brings tables of categories along, as Ibis does for its own queries
-    backend._run_pre_execute_hooks(query)
-    numbers = ", ".join(f"string_agg(int8send({name}), ''::bytea)" for name in query.columns)
-    numbered = (
-        f"SELECT *, (row_number() OVER () - 1) / {n_rows} AS part FROM ({backend.compile(query)}) AS rows"
+    fields, typed = [], []
+    for name, dtype in table.schema().items():
+        column, kind = name_sql(name), None if name in exact_text else _duckdb_type(dtype)
+        fields.append(_field(column, dtype, name in exact_text))
+        typed.append(column if kind is None else f"TRY_CAST({column} AS {kind}) AS {column}")
+    schema = pa.schema([(name, pa.string()) for name in table.columns])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        # brings tables in memory along, as Ibis does for its own queries
+        backend._run_pre_execute_hooks(table)
+        line = _concatenated(fields)
+        numbered = (
+            f"SELECT {line} AS line, (row_number() OVER () - 1) / {_ROWS_PER_PART} AS part "
+            f"FROM ({backend.compile(table)}) AS rows"
+        )
+        statement = f"SELECT string_agg(line, E'\\n') FROM ({numbered}) AS numbered GROUP BY part"
+        with backend.con.transaction(), backend.con.cursor(name=f"hdpview_{secrets.token_hex(8)}") as cursor:
+            backend.con.execute("SET LOCAL datestyle = 'ISO'; SET LOCAL extra_float_digits = 1")
+            cursor.execute(statement)
+            while parts := cursor.fetchmany(_PARTS_AT_ONCE):
+                for (lines,) in parts:
+                    yield from _parsed(lines, schema)
+
+    return Stream(schema, batches), ", ".join(typed)
+
+
+def _duckdb_type(dtype: Any) -> str | None:
+    if dtype.is_timestamp():
+        return "TIMESTAMP" if dtype.timezone is None else "TIMESTAMPTZ"
+    if dtype.is_decimal() and dtype.precision is not None and dtype.precision <= 38:
+        return f"DECIMAL({dtype.precision}, {dtype.scale or 0})"
+    return next((kind for name, kind in _TYPES.items() if getattr(dtype, f"is_{name}")()), None)
+
+
+def _field(column: str, dtype: Any, is_exact: bool) -> str:
+    """A column as a field of a CSV line, or null."""
+    if dtype.is_string() or not (dtype.is_numeric() or dtype.is_boolean() or dtype.is_temporal()):
+        short = f"CASE WHEN length({column}::text) <= {_LONGEST_TEXT} THEN {column}::text END"
+        return f"""'"' || replace({short}, '"', '""') || '"'"""
+    if dtype.is_decimal() and dtype.scale is None:
+        column = f"trim_scale({column})"
+    elif (dtype.is_timestamp() or dtype.is_date()) and not is_exact:
+        # what DuckDB's calendar does not have, infinity among it
+        kind = "date" if dtype.is_date() else "timestamp" if dtype.timezone is None else "timestamptz"
+        first, last = "'0001-01-01'", "'9999-12-31'" if kind == "date" else "'9999-12-31 23:59:59.999999'"
+        column = (
+            f"CASE WHEN {column} < {first}::{kind} THEN {first}::{kind} "
+            f"WHEN {column} > {last}::{kind} THEN {last}::{kind} ELSE {column} END"
+        )
+    return column
+
+
+def _concatenated(fields: Sequence[str]) -> str:
+    """Fields with commas between them, nothing for null. PostgreSQL's functions take 100 arguments."""
+    if len(fields) <= _MOST_FIELDS:
+        between = ", ',', "
+        return f"concat({between.join(fields)})"
+    starts = range(0, len(fields), _MOST_FIELDS)
+    return _concatenated([_concatenated(fields[start : start + _MOST_FIELDS]) for start in starts])
+
+
+def _parsed(lines: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    content = lines.encode()
+    table = pacsv.read_csv(
+        io.BytesIO(content),
+        pacsv.ReadOptions(column_names=schema.names, block_size=max(1 << 20, len(content) + 1)),
+        pacsv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        pacsv.ConvertOptions(
+            column_types=schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
     )
-    statement = f"SELECT {numbers} FROM ({numbered}) AS numbered GROUP BY part"
-    with backend.con.transaction(), backend.con.cursor(name=f"hdpview_{secrets.token_hex(8)}") as cursor:
-        cursor.execute(statement, binary=True)
-        while parts := cursor.fetchmany(_PARTS_AT_ONCE):
-            for part in parts:
-                # the wire has the most significant byte first
-                columns = [np.frombuffer(column, ">i8").astype(np.int64) for column in part]
-                yield pa.record_batch(columns, names=list(query.columns))
+    yield from table.to_batches()

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hdpview.counts.unpack import unpack_into, words_of
+from hdpview.counts.encode import State, codes_of_states
+from hdpview.domain import Schema
 
 Column = NDArray[np.uint8] | NDArray[np.uint16]
 Ints = NDArray[np.int64]
@@ -74,15 +75,6 @@ class RowLayout:
     def _kind(size: int) -> np.dtype[Any]:
         return np.dtype(np.uint8 if size <= _SIZE_OF_ONE_BYTE else np.uint16)
 
-    def rows_of(self, batch: pa.RecordBatch) -> Iterator[Rows]:
-        """The rows of a batch of packed cells `word_0`, `word_1`, …, with their counts `n` if any."""
-        for start in range(0, len(batch), ROWS_PER_PART):
-            part = batch.slice(start, ROWS_PER_PART)
-            columns: list[Column] = [np.empty(len(part), self._kind(size)) for size in self.sizes]
-            words = [part[f"word_{w}"].to_numpy() for w in range(len(words_of(self.sizes)))]
-            unpack_into(columns, words, self.sizes)
-            yield Rows(tuple(columns), part["n"].to_numpy() if self.has_counts else None)
-
     def to_bytes(self, rows: Rows) -> bytes:
         """The rows as they are kept."""
         counts = [] if rows.exact_counts is None else [rows.exact_counts.tobytes()]
@@ -100,3 +92,71 @@ class RowLayout:
             start, end = end, end + n * kind.itemsize
             columns[a] = flat[start:end].view(kind)
         return Rows(tuple(columns[a] for a in range(len(self.sizes))), counts)
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """What became of the values of each column. exact_rows: all of them; exact_counts: shape (columns,
+    states), those in each `State`; exact_ends: shape (columns, 2), the lowest and the highest bin of the
+    others.
+    """
+
+    exact_rows: int
+    exact_counts: Ints
+    exact_ends: Ints
+
+    def __add__(self, other: States) -> States:
+        lowest = np.minimum(self.exact_ends[:, 0], other.exact_ends[:, 0])
+        highest = np.maximum(self.exact_ends[:, 1], other.exact_ends[:, 1])
+        return States(
+            self.exact_rows + other.exact_rows,
+            self.exact_counts + other.exact_counts,
+            np.stack([lowest, highest], axis=1),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The states as Spark tasks send them."""
+        return np.concatenate(
+            [[self.exact_rows], self.exact_counts.ravel(), self.exact_ends.ravel()]
+        ).tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, n_columns: int) -> States:
+        numbers = np.frombuffer(data, np.int64)
+        counts, ends = np.split(numbers[1:], [n_columns * len(State)])
+        return cls(int(numbers[0]), counts.reshape(n_columns, -1), ends.reshape(n_columns, -1))
+
+    @classmethod
+    def nothing(cls, n_columns: int) -> States:
+        ends = np.tile(np.array([2**32, -1]), (n_columns, 1))
+        return cls(0, np.zeros((n_columns, len(State)), np.int64), ends)
+
+
+class Decoder:
+    """Outcomes of the encoder as codes, and the states that were met on the way."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.states = States.nothing(len(schema))
+        self._sizes = [attribute.n_values for attribute in schema]
+        self._codes = [
+            np.array([*range(each.n_values), *codes_of_states(each)], RowLayout._kind(each.size))
+            for each in schema
+        ]
+
+    def rows_of(self, batch: pa.RecordBatch) -> Iterator[Rows]:
+        """The rows of a batch of outcomes `o_0`, `o_1`, …, with their counts `n` if any."""
+        for start in range(0, len(batch), ROWS_PER_PART):
+            part = batch.slice(start, ROWS_PER_PART)
+            outcomes = [part[f"o_{i}"].to_numpy() for i in range(len(self._sizes))]
+            self.states += self._states_of(outcomes)
+            columns = tuple(np.take(codes, own) for codes, own in zip(self._codes, outcomes, strict=True))
+            yield Rows(columns, part["n"].to_numpy() if "n" in part.schema.names else None)
+
+    def _states_of(self, outcomes: list[NDArray[Any]]) -> States:
+        counts, ends = np.zeros((len(outcomes), len(State)), np.int64), []
+        for i, (own, n) in enumerate(zip(outcomes, self._sizes, strict=True)):
+            per_outcome = np.bincount(own, minlength=n + len(State))
+            counts[i] = per_outcome[n:]
+            filled = np.flatnonzero(per_outcome[:n])
+            ends.append((filled[0], filled[-1]) if len(filled) else (2**32, -1))
+        return States(len(outcomes[0]), counts, np.array(ends))

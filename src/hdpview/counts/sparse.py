@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from hdpview.counts import tally
 from hdpview.counts.protocol import Counts
 from hdpview.counts.rows import ROWS_PER_PART, Rows
-from hdpview.counts.unpack import Codes as Codes
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.errors import MethodError
 from hdpview.privacy.exact import Exact
 from hdpview.progress import Progress
+
+Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

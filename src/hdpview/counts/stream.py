@@ -1,8 +1,9 @@
 """Counts of a table of any size: rows are read and encoded once, kept as a few bytes each, and passed over as
 often as a method asks. Exact: private side.
 
-    source ── encode, in the database ──▶ batches of packed rows ──▶ a byte or two per code, in memory or,
-    from 256 MB on, in a file without a name ──▶ tables and boxes, in one pass for each question
+    source ─ encode ─▶ batches of outcomes ─▶ a byte or two per code ─▶ tables and boxes, a pass per question
+
+Codes are kept in memory or, from 256 MB on, in a file without a name.
 
 Rows are never grouped or sorted, so memory depends neither on their number nor on how many of them differ.
 They are read once and not once per pass: a database's table may change in between, a stream of batches can be
@@ -21,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 
 from hdpview.counts import tally
-from hdpview.counts.ingest import BATCH_ROWS, READ_ALL, ReadOptions, packed_rows, read_with, run_query
-from hdpview.counts.rows import RowLayout, Rows
+from hdpview.counts.ingest import READ_ALL, ReadOptions, read_with, rows_sql, run_query
+from hdpview.counts.rows import Decoder, RowLayout, Rows, States
 from hdpview.counts.sources import OpenSource
 from hdpview.domain import Schema
 from hdpview.domain.tables import CodeBoxes, TableShape
@@ -64,10 +65,14 @@ class StoredRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedCounts:
-    """Exact counts from rows that are passed over for each question. threads: by default all cores."""
+    """Exact counts from rows that are passed over for each question.
+
+    exact_states: what became of the values of each column. threads: by default all cores.
+    """
 
     schema: Schema
     exact_rows: StoredRows
+    exact_states: States
     threads: int | None = None
 
     def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
@@ -85,22 +90,25 @@ class StreamedCounts:
 @contextmanager
 def streamed_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> Iterator[StreamedCounts]:
     """Read and encode a table once; keep its rows while the block lasts. See `ingest.read_counts`."""
-    limits = options.limits
-    layout = RowLayout(schema.sizes, has_counts=limits.count is not None)
+    layout = RowLayout(schema.sizes, has_counts=options.limits.count is not None)
 
-    def read(opened: OpenSource) -> StoredRows:
-        query = packed_rows(opened.table, schema, limits, options.salt, is_ours=opened.is_ours)
-        batches = opened.batches_of_numbers(query, BATCH_ROWS)
-        return run_query(opened, lambda stop: _stored(batches, layout, stop), options.progress, _STEP)
+    def read(opened: OpenSource) -> tuple[StoredRows, States]:
+        batches, decoder = opened.batches(rows_sql(opened.types, schema, options)), Decoder(schema)
+        rows = run_query(
+            opened, lambda stop: _stored(batches, layout, decoder, stop), options.progress, _STEP
+        )
+        return rows, decoder.states
 
-    rows = read_with(read, source, schema, options)
+    rows, states = read_with(read, source, schema, options)
     try:
-        yield StreamedCounts(schema, rows, options.threads)
+        yield StreamedCounts(schema, rows, states, options.threads)
     finally:
         rows.close()
 
 
-def _stored(batches: Iterator[pa.RecordBatch], layout: RowLayout, stop: Event) -> StoredRows:
+def _stored(
+    batches: Iterator[pa.RecordBatch], layout: RowLayout, decoder: Decoder, stop: Event
+) -> StoredRows:
     """Encoded rows of all batches; each batch is let go of before the next is asked for."""
     stored = StoredRows(layout)
     try:
@@ -109,7 +117,7 @@ def _stored(batches: Iterator[pa.RecordBatch], layout: RowLayout, stop: Event) -
                 # Nobody waits for them any more.
                 stored.close()
                 break
-            for rows in layout.rows_of(batch):
+            for rows in decoder.rows_of(batch):
                 stored.append(rows)
     except BaseException:
         stored.close()

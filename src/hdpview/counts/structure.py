@@ -32,7 +32,7 @@ def structure_warnings(source: Any, schema: Schema, opened: OpenSource) -> Itera
         yield from _about_parquet(files, schema) if kind == "parquet" else ()
         return
     exact_errors = dict(
-        opened.backend.con.execute(
+        opened.connection.execute(
             "SELECT error_type, count(DISTINCT (file_id, line)) FROM reject_errors GROUP BY 1"
         ).fetchall()
     )
@@ -57,8 +57,8 @@ def structure_warnings(source: Any, schema: Schema, opened: OpenSource) -> Itera
 def _about_quotes(source: Any, schema: Schema, n_lines: int) -> Iterator[SchemaWarning]:
     """A quotation mark is not closed: compare the records that a build would read with the lines."""
     with open_source(source, text=schema.source, parallel_csv=False) as lenient:
-        query = lenient.table.aggregate(n=lenient.table.count())
-        n_records = sum(batch["n"][0].as_py() for batch in lenient.batches(query, 1))
+        (counted,) = lenient.rows("SELECT count(*) AS n FROM source")
+        n_records = counted["n"]
     exact_lost = max(0, n_lines - n_records)
     how_many = band(exact_lost, n_lines) or "few"
     yield SchemaWarning(

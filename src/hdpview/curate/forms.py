@@ -40,7 +40,7 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Price(Form):
+class BudgetForm(Form):
     """A budget as typed, and whom it protects: the person whom the column privacy_unit names, of whom at
     most max_rows rows are counted; each row by itself where it names none.
     """

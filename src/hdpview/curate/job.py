@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hdpview.build import build
-from hdpview.curate.forms import Names, Price, Text
-from hdpview.curate.work import Curation
+from hdpview.curate.curation import Curation
+from hdpview.curate.forms import BudgetForm, Names, Text
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, HdpviewError, InternalError
 from hdpview.privacy.ledger import Receipt
@@ -23,7 +23,7 @@ class CancelledError(HdpviewError):
     """The curator cancelled a build."""
 
 
-class Order(Price):
+class BuildRequest(BudgetForm):
     """What is to be built. output: the file's name, in the curation's folder. focus: groups of attributes."""
 
     output: Text
@@ -34,22 +34,30 @@ class Order(Price):
     def groups(self) -> list[tuple[str, ...]]:
         return [tuple(group) for group in self.focus if group]
 
-    def command(self, work: Curation) -> str:
+    def command(self, curation: Curation) -> str:
         """The command that does the same."""
-        words = ["hdpview", "build", work.data, "--schema", work.schema_path.name, "--epsilon", self.epsilon]
+        words = [
+            "hdpview",
+            "build",
+            curation.data,
+            "--schema",
+            curation.schema_path.name,
+            "--epsilon",
+            self.epsilon,
+        ]
         words += ["--delta", self.delta] if self.delta.strip() else []
         words += ["--privacy-unit", self.privacy_unit] if self.privacy_unit else []
         words += ["--max-rows", str(self.max_rows)] if self.max_rows > 1 else []
         words += [word for value in self.no_person for word in ("--no-person", value)]
         words += [word for group in self.groups for word in ("--focus", ",".join(group))]
-        return shlex.join([*words, *work.ledger_words(), "-o", self.output])
+        return shlex.join([*words, *curation.ledger_words(), "-o", self.output])
 
 
 class BuildJob:
     """The build under way, or the last one. state: idle, running, done, failed or cancelled."""
 
-    def __init__(self, work: Curation) -> None:
-        self.work = work
+    def __init__(self, curation: Curation) -> None:
+        self.curation = curation
         self.state, self.stage, self.message = "idle", "", ""
         self.fraction: float | None = None
         self.accept_losses = False
@@ -60,18 +68,18 @@ class BuildJob:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def start(self, schema: Schema, order: Order) -> None:
+    def start(self, schema: Schema, request: BuildRequest) -> None:
         """Check what can be checked, and begin. Raises where nothing can begin; then nothing was spent."""
         with self._starting:
             if self.state == "running":
                 raise BudgetError("A build is under way. Wait for it, or cancel it.")
-            saver = Saver(self.work.folder / checked_name(order.output, ".pview"))
+            saver = Saver(self.curation.folder / checked_name(request.output, ".pview"))
             saver.check(force=False)
             self.state, self.stage, self.message, self.fraction = "running", "reading the table", "", None
             self.view, self.path, self._receipt = None, None, None
             self._cancelled.clear()
             self._thread = threading.Thread(
-                target=self._run, args=(schema, order, saver), name="hdpview build", daemon=True
+                target=self._run, args=(schema, request, saver), name="hdpview build", daemon=True
             )
             self._thread.start()
 
@@ -84,9 +92,9 @@ class BuildJob:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self, schema: Schema, order: Order, saver: Saver) -> None:
+    def _run(self, schema: Schema, request: BuildRequest, saver: Saver) -> None:
         try:
-            view = self._built(schema, order, saver)
+            view = self._built(schema, request, saver)
             self.stage, self.fraction = "writing the view", None
             elsewhere = saver.save(view)
         except CancelledError:
@@ -102,23 +110,23 @@ class BuildJob:
             self.view, self.path = view, saver.target
             self.state, self.message = "done", elsewhere or ""
 
-    def _built(self, schema: Schema, order: Order, saver: Saver) -> PView:
-        settings: dict[str, Any] = {"focus": order.groups} if order.groups else {}
+    def _built(self, schema: Schema, request: BuildRequest, saver: Saver) -> PView:
+        settings: dict[str, Any] = {"focus": request.groups} if request.groups else {}
 
         def charged(receipt: Receipt) -> None:
             self._receipt = receipt
             saver.keep(receipt)
 
         return build(
-            self.work.data,
+            self.curation.data,
             schema,
-            order.epsilon,
-            delta=order.delta.strip() or None,
-            privacy_unit=order.privacy_unit or None,
-            max_rows=order.max_rows,
-            no_person=order.no_person,
-            ledger=self.work.ledger.path,
-            table=self.work.table,
+            request.epsilon,
+            delta=request.delta.strip() or None,
+            privacy_unit=request.privacy_unit or None,
+            max_rows=request.max_rows,
+            no_person=request.no_person,
+            ledger=self.curation.ledger.path,
+            table=self.curation.table,
             accept_losses=self.accept_losses,
             progress=self._progress,
             on_warning=str,  # the page shows them

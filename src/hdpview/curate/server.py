@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
@@ -21,9 +22,9 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hdpview._version import __version__
-from hdpview.curate.forms import Document, Form, Names, Price, Saved
-from hdpview.curate.job import BuildJob, Order, checked_name
-from hdpview.curate.work import Curation
+from hdpview.curate.curation import Curation
+from hdpview.curate.forms import BudgetForm, Document, Form, Names, Saved
+from hdpview.curate.job import BuildJob, BuildRequest, checked_name
 from hdpview.errors import HdpviewError, ViewFileError
 from hdpview.explore.server import LOOPBACK, Guard, refuse_in_words
 from hdpview.pview import PView
@@ -40,19 +41,19 @@ class Described(Form):
     document: Document
 
 
-class Learning(Saved, Price):
+class Learning(Saved, BudgetForm):
     """Columns to learn about, and for what price."""
 
     columns: Names
 
 
-class Forecast(Described, Price):
+class Forecast(Described, BudgetForm):
     """A budget to judge."""
 
     rows: Rows
 
 
-class Building(Described, Order):
+class Building(Described, BuildRequest):
     """A view to build. confirmed: even where a column cannot be read."""
 
     confirmed: bool = False
@@ -81,7 +82,7 @@ class _Open:
             return self.stack.enter_context(server).port
 
 
-def create_app(work: Curation, token: str) -> FastAPI:
+def create_app(curation: Curation, token: str) -> FastAPI:
     """The application over one table."""
     app = FastAPI(
         title="hdpview curate", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
@@ -92,24 +93,23 @@ def create_app(work: Curation, token: str) -> FastAPI:
         Guard, token=token, framed_by=("'none'",), cookie_name=_COOKIE, max_body_bytes=MAX_BODY_BYTES
     )
     refuse_in_words(app)
-    job, opened = BuildJob(work), _Open()
+    job, opened = BuildJob(curation), _Open()
     app.state.job, app.state.opened = job, opened
-    _add_description(app, work)
-    _add_budget(app, work)
-    _add_build(app, work, job)
-    _add_view(app, work, job, opened)
+    _add_description(app, curation)
+    _add_budget(app, curation)
+    _add_build(app, curation, job)
+    _add_view(app, curation, job, opened)
     explorers = resources.files("hdpview.explore") / "static"
 
-    @app.get("/look.css")
-    def look() -> Response:
-        return FileResponse(str(explorers / "style.css"), media_type="text/css")
-
-    @app.get("/parts.js")
-    def parts() -> Response:
-        return FileResponse(str(explorers / "parts.js"), media_type="text/javascript")
-
+    for served, name in (("look.css", "style.css"), ("parts.js", "parts.js"), ("settings.js", "settings.js")):
+        app.add_api_route(f"/{served}", _file(explorers / name))
     app.mount("/", StaticFiles(directory=str(resources.files("hdpview.curate") / "static"), html=True))
     return app
+
+
+def _file(path: Traversable) -> Callable[[], FileResponse]:
+    """What answers with a file."""
+    return lambda: FileResponse(str(path))
 
 
 class _OwnPagesOnly:
@@ -129,53 +129,53 @@ class _OwnPagesOnly:
         await self._app(scope, receive, send)
 
 
-def _add_description(app: FastAPI, work: Curation) -> None:
+def _add_description(app: FastAPI, curation: Curation) -> None:
     """Step 1: the columns, and the schema that they make."""
 
     @app.get("/api/table")
     def table() -> dict[str, Any]:
-        return work.described()
+        return curation.described()
 
     @app.post("/api/check")
     def check(asked: Saved) -> dict[str, Any]:
-        return {"version": work.keep(asked), **work.checked(asked.document)}
+        return {"version": curation.keep(asked), **curation.checked(asked.document)}
 
     @app.post("/api/save")
     def save(asked: Described) -> dict[str, Any]:
-        return {"path": work.save_schema(asked.document)}
+        return {"path": curation.save_schema(asked.document)}
 
     @app.post("/api/learn")
     def learn(asked: Learning) -> dict[str, Any]:
         saved = Saved(document=asked.document, settings=asked.settings, version=asked.version)
-        return work.learnt(saved, asked.columns, asked)
+        return curation.learnt(saved, asked.columns, asked)
 
 
-def _add_budget(app: FastAPI, work: Curation) -> None:
+def _add_budget(app: FastAPI, curation: Curation) -> None:
     """Step 2: what a budget buys, and what of it is left."""
 
     @app.get("/api/ledger")
     def ledger() -> dict[str, Any]:
-        return work.budget()
+        return curation.budget()
 
     @app.post("/api/estimate")
     def estimate(asked: Forecast) -> dict[str, Any]:
-        return work.estimate(asked.document, asked.rows, asked)
+        return curation.estimate(asked.document, asked.rows, asked)
 
 
-def _add_build(app: FastAPI, work: Curation, job: BuildJob) -> None:
+def _add_build(app: FastAPI, curation: Curation, job: BuildJob) -> None:
     """Step 3: the build."""
 
     @app.post("/api/command")
     def command(asked: Building) -> dict[str, Any]:
-        return {"command": asked.command(work)}
+        return {"command": asked.command(curation)}
 
     @app.post("/api/build")
     def build(asked: Building) -> dict[str, Any]:
-        return _begin(work, job, asked)
+        return _begin(curation, job, asked)
 
     @app.get("/api/build")
     def progress() -> dict[str, Any]:
-        return _progress(work, job)
+        return _progress(curation, job)
 
     @app.post("/api/cancel")
     def cancel() -> dict[str, Any]:
@@ -183,29 +183,24 @@ def _add_build(app: FastAPI, work: Curation, job: BuildJob) -> None:
         return {}
 
 
-def _begin(work: Curation, job: BuildJob, asked: Building) -> dict[str, Any]:
+def _begin(curation: Curation, job: BuildJob, asked: Building) -> dict[str, Any]:
     """Start a build, or ask first where much of a column would be lost."""
     asked.exact()
-    _, schema = work.schema_of(asked.document)
+    _, schema = curation.schema_of(asked.document)
     job.accept_losses = asked.confirmed
     if not asked.confirmed:
-        blocking = [str(warning) for warning in work.warnings_about(schema) if warning.is_blocking]
+        blocking = [str(warning) for warning in curation.warnings_about(schema) if warning.is_blocking]
         if blocking:
             return {"asks": blocking}
-    work.save_schema(asked.document)
+    curation.save_schema(asked.document)
     job.start(schema, asked)
     return {"asks": []}
 
 
-def _progress(work: Curation, job: BuildJob) -> dict[str, Any]:
-    state: dict[str, Any] = {
-        "state": job.state,
-        "stage": job.stage,
-        "fraction": job.fraction,
-        "message": job.message,
-    }
+def _progress(curation: Curation, job: BuildJob) -> dict[str, Any]:
+    state = {key: getattr(job, key) for key in ("state", "stage", "fraction", "message")}
     if job.state in ("done", "failed", "cancelled"):
-        state["ledger"] = work.budget()
+        state["ledger"] = curation.budget()
     if job.state == "done" and job.view is not None and job.path is not None:
         name = job.path.name
         state["result"] = {
@@ -217,23 +212,19 @@ def _progress(work: Curation, job: BuildJob) -> dict[str, Any]:
             "findings": in_brief(job.view.diagnosis()),
             "commands": {
                 "explore": shlex.join(["hdpview", "explore", name]),
-                "publish": shlex.join(["hdpview", "publish", name, "-o", _page_name(name)]),
+                "publish": shlex.join(["hdpview", "publish", name, "-o", _beside(name, ".html")]),
                 "serve": shlex.join(["hdpview", "serve", name, "--postgres"]),
-                "card": shlex.join(["hdpview", "info", name, "--card", "-o", _card_name(name)]),
+                "card": shlex.join(["hdpview", "info", name, "--card", "-o", _beside(name, "-card.html")]),
             },
         }
     return state
 
 
-def _page_name(view: str) -> str:
-    return view.removesuffix(".pview") + ".html"
+def _beside(view: str, ending: str) -> str:
+    return view.removesuffix(".pview") + ending
 
 
-def _card_name(view: str) -> str:
-    return view.removesuffix(".pview") + "-card.html"
-
-
-def _add_view(app: FastAPI, work: Curation, job: BuildJob, opened: _Open) -> None:
+def _add_view(app: FastAPI, curation: Curation, job: BuildJob, opened: _Open) -> None:
     """After step 3: what the view is good for."""
 
     def built() -> tuple[str, PView]:
@@ -242,7 +233,7 @@ def _add_view(app: FastAPI, work: Curation, job: BuildJob, opened: _Open) -> Non
         return job.path.name, job.view
 
     def write(name: str, save: Callable[[Path], object]) -> dict[str, Any]:
-        target = work.folder / checked_name(name, ".html")
+        target = curation.folder / checked_name(name, ".html")
         save(target)
         return {"path": str(target.resolve()), "bytes": target.stat().st_size}
 
@@ -257,15 +248,15 @@ def _add_view(app: FastAPI, work: Curation, job: BuildJob, opened: _Open) -> Non
     @app.post("/api/publish")
     def publish() -> dict[str, Any]:
         name, view = built()
-        page = _page_name(name)
-        if (work.folder / page).exists():
+        page = _beside(name, ".html")
+        if (curation.folder / page).exists():
             raise HdpviewError(f"{page} is there already. Move it away first.")
         return write(page, view.publish)
 
     @app.post("/api/keep-card")
     def keep_card() -> dict[str, Any]:
         name, view = built()
-        return write(_card_name(name), view.privacy_card().save)
+        return write(_beside(name, "-card.html"), view.privacy_card().save)
 
     @app.post("/api/serve")
     def serve() -> dict[str, Any]:

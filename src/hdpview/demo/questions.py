@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """A question in plain English, and the SQL condition for it: one text for view and table."""
 
     text: str

@@ -2,8 +2,8 @@
 JavaScript.
 
 The page holds what the file of the view holds, but for the counts of the released tables, which only
-guaranteed intervals need. It reaches no network: its content security policy allows the script that it
-carries, by hash, and nothing else.
+guaranteed intervals need. It reaches no network: its content security policy allows the loader that it
+carries, by hash, and the scripts that the loader unpacks, and nothing else.
 """
 
 from __future__ import annotations
@@ -58,18 +58,19 @@ def publish(view: PView, path: str | PathLike[str], name: str | None = None) -> 
 
 def page(view: PView, name: str) -> str:
     """The whole page as text."""
-    script = _script("app")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    loader = _script("loader")
+    digest = base64.b64encode(hashlib.sha256(loader.encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; worker-src blob:; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{digest}' blob:; worker-src blob:; "
+        "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     card = view.privacy_card()
     facts = {"checksum": checksum_of(view), "card": card.sections, "title": card.title}
     data = [f'<script type="application/json" id="facts">{_json(facts)}</script>']
-    for key, text in (("content", _json(page_content(view, name))), ("engine", _script("worker"))):
+    content = _json(page_content(view, name))
+    for key, text in (("content", content), ("engine", _script("worker")), ("app", _script("app"))):
         data.append(f'<script type="text/plain" id="{key}">{_zipped(text)}</script>')
-    scripts = [f'<script type="module">{script}</script>']
+    scripts = [f'<script type="module">{loader}</script>']
     replaced = {
         '<meta charset="utf-8" />': '<meta charset="utf-8" />\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}" />',
@@ -78,7 +79,7 @@ def page(view: PView, name: str) -> str:
         '<script type="module" src="app.js"></script>': "",
         "</body>": "\n".join([*data, *scripts, "</body>"]),
     }
-    found = _INDENTATION.sub("", _PRELOAD.sub("", _asset("index.html")))
+    found = _INDENTATION.sub("", _asset("index.html"))
     for old, new in replaced.items():
         assert found.count(old) == 1
         found = found.replace(old, new)
@@ -179,7 +180,6 @@ def _packed(array: NDArray[Any]) -> Json:
     return {"packed": packed(array.astype(np.uint16 if whole else np.float64)), "kind": "u" if whole else "f"}
 
 
-_PRELOAD = re.compile(r' *<link rel="modulepreload" href="\w+\.js" />\n')
 _INDENTATION = re.compile(r"^ +", re.MULTILINE)
 
 

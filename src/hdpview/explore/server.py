@@ -30,9 +30,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hdpview._version import __version__
 from hdpview.errors import HdpviewError, QueryError, unknown_name
 from hdpview.explore import answers
+from hdpview.explore.cache import LruCache
 from hdpview.explore.child import Pool
 from hdpview.explore.publish import page_content
-from hdpview.explore.recent import Recent
 from hdpview.pview import PView
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")  # as names of hosts in requests
@@ -172,7 +172,7 @@ class _Answerer:
 
     def __init__(self, views: Mapping[str, PView]) -> None:
         self.views = views
-        self._turns, self._recent = anyio.CapacityLimiter(_AT_ONCE), Recent[bytes](_KEPT_BYTES)
+        self._turns, self._recent = anyio.CapacityLimiter(_AT_ONCE), LruCache[bytes](_KEPT_BYTES)
         self._contents: dict[str, bytes] = {}
 
     @cached_property

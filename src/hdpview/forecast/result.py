@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Error(NamedTuple):
-    """Root mean square error, in records: expected, and of the most and least favourable invented table."""
+    """Root mean square error, in records: expected, and the range between favourable and bad tables."""
 
     expected: float
     low: float
@@ -54,8 +54,8 @@ class Estimate:
         )
         if self.n_at_once is not None:
             lines.append(
-                f"Seen on {self.n_at_once} attributes at a time. Of all of them fewer pairs can be counted "
-                "together, so errors on two and more attributes can be larger."
+                f"Simulated with {self.n_at_once} attributes at a time; with all of them, fewer pairs can be "
+                "counted together. The upper ends allow for that."
             )
         lines.append(
             f"About {self.n_blocks:,} blocks, {self.file_bytes / 1e3:,.0f} kB; {self.build_seconds:.1f} s "

@@ -18,7 +18,7 @@ from hdpview.errors import MethodError
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.budget import exact_delta
-from hdpview.privacy.mechanism import Charge, Mechanism, Outcomes
+from hdpview.privacy.mechanism import NOTHING, Charge, Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress as Progress  # methods take it from here
 from hdpview.query.estimate.estimates import sums_over_components
@@ -168,6 +168,9 @@ def release_with(
     outcomes: Outcomes | None = None,
 ) -> tuple[Release, tuple[Charge, ...]]:
     """Run a method on a budget of its own; returns what it spent too."""
-    mechanism = Mechanism(epsilon, randomness, delta=delta_of(method), max_rows=max_rows, outcomes=outcomes)
+    before = getattr(method, "before", NOTHING)
+    mechanism = Mechanism(
+        epsilon, randomness, delta=delta_of(method), max_rows=max_rows, before=before, outcomes=outcomes
+    )
     released = method.release(counts, mechanism, engine, progress)
     return released, mechanism.close()

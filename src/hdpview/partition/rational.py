@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.partition.parameters import PartitionParameters
-from hdpview.privacy.choice import choose_exactly, exp_bounds, is_below, n_boundaries_up_to
+from hdpview.privacy.choice import choose, exp_bounds, is_below, n_boundaries_up_to
 from hdpview.privacy.randomness import Bounds, Uniform
 
 
@@ -80,7 +80,7 @@ def rate_of_cuts(parameters: PartitionParameters, n_cells: int) -> Fraction:
 def cut_by_inversion(exact_sides: Sequence[ExactSides], rate: Fraction, uniform: Uniform) -> int:
     """`cut.by_inversion` without rounding: the number of the cut. [P3]"""
     scores = [-sides.exact_deviation for sides in exact_sides]
-    return choose_exactly(scores, rate, [Fraction(1)] * len(scores), uniform)
+    return choose(scores, rate, [Fraction(1)] * len(scores), uniform)
 
 
 def proposed(n_cuts: int, uniform: Uniform) -> int:

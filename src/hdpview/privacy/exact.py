@@ -52,6 +52,10 @@ class Exact:
             _refuse()
         return Exact(np.array([min(sum(self._numbers.reshape(-1).tolist()), MOST_RECORDS)]))
 
+    def apart(self) -> Exact:
+        """The same entries, of which the caller vouches that a record counts in one at most."""
+        return Exact(self._exact_value)
+
     def errors(self, answers: Floats, group: Integers) -> Exact:
         """Σ |answer − count| per group, in whole records, shape (n_groups,). [P16]
 

@@ -17,7 +17,7 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -35,7 +35,7 @@ LEDGER_VARIABLE = "HDPVIEW_LEDGER"
 DEFAULT_DELTA_LIMIT = Fraction(1, 10**6)
 # For other builds that write at the same moment.
 _WAIT_SECONDS = 60.0
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = """
 CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT);
 CREATE TABLE charges (
@@ -44,7 +44,11 @@ CREATE TABLE charges (
     state TEXT NOT NULL, view TEXT, not_private TEXT
 );
 """
-_FROM_VERSION_1 = "ALTER TABLE limits ADD COLUMN delta TEXT; ALTER TABLE charges ADD COLUMN not_private TEXT"
+# What each version added to the one before.
+_ADDED = (
+    "ALTER TABLE limits ADD COLUMN delta TEXT; ALTER TABLE charges ADD COLUMN not_private TEXT;",
+    "CREATE TABLE salts (name TEXT PRIMARY KEY, salt TEXT NOT NULL)",
+)
 _NEW_CHARGE = (
     "INSERT INTO charges (name, epsilon, delta, purpose, privacy_unit, max_rows, charged_at, state, "
     "not_private) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -53,6 +57,7 @@ _NEW_LEDGER = (
     "NEW LEDGER %s started for the table %r: it knows of nothing that was spent before. "
     f"If this table has a ledger elsewhere, name that one (ledger=, --ledger or {LEDGER_VARIABLE})."
 )
+_NEW_SALT = "INSERT OR IGNORE INTO salts SELECT account(?1), ?2 WHERE ?2 IS NOT NULL"
 BEGUN, FINISHED, FAILED, LOST = "begun", "finished", "failed", "lost"
 _Answer = TypeVar("_Answer")
 _log = logging.getLogger("hdpview")
@@ -118,7 +123,6 @@ class Ledger:
         self.path = Path(path)
 
     def limit(self, table: str) -> Limits:
-        """What may be spent on a table in all."""
         return self._read(lambda con: _limit(con, table), Limits(None))
 
     def tables(self) -> list[str]:
@@ -147,11 +151,15 @@ class Ledger:
         query = "SELECT * FROM charges WHERE ?1 IS NULL OR account(name) = account(?1) ORDER BY id"
         return self._read(lambda con: [_charge(row) for row in con.execute(query, (table,))], [])
 
+    def salt(self, table: str) -> str | None:
+        """By which rows of each person in this table are chosen; None where no build has chosen any."""
+        query = "SELECT salt FROM salts WHERE name = account(?)"
+        return self._read(lambda con: (con.execute(query, (table,)).fetchone() or (None,))[0], None)
+
     def spent(self, table: str) -> Fraction:
         return self._read(lambda con: _spent(con, table)[0], Fraction(0))
 
     def spent_delta(self, table: str) -> Fraction:
-        """The δ of all charges of a table: they add up as ε does."""
         return self._read(lambda con: _spent(con, table)[1], Fraction(0))
 
     def describe(self, table: str, coming: Fraction | None = None) -> str:
@@ -183,10 +191,12 @@ class Ledger:
         max_rows: int = 1,
         delta: Fraction = Fraction(0),
         not_private: str | None = None,
+        salt: str | None = None,
     ) -> int:
         """Spend a budget on a table, for good: on return it is on the disk. Returns the charge's number.
 
-        not_private: why the promise will not hold for what is built; None where it will.
+        not_private: why the promise will not hold for what is built; None where it will. salt: by which rows
+            of each person are chosen; kept, so that the same ones can be chosen again. [P11]
         """
         moment, is_new = datetime.now(UTC).isoformat(timespec="seconds"), not self.path.exists()
         _check_amounts(epsilon, delta)
@@ -194,6 +204,7 @@ class Ledger:
         with self._write() as con:  # [P12] looked up and written under one lock
             _refuse_beyond_limit(con, _checked(table), epsilon, delta)
             number = con.execute(_NEW_CHARGE, row).lastrowid
+            con.execute(_NEW_SALT, (table, salt))
         assert number is not None
         if is_new:
             _log.warning(_NEW_LEDGER, self.path, table)
@@ -355,17 +366,18 @@ def _folder_beside(path: Path) -> Path:
 
 
 def _prepare(con: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file, or add what a ledger of the first version does not have."""
+    """Make the tables of a new file, or add what a ledger of an earlier version does not have."""
     version = con.execute("PRAGMA user_version").fetchone()[0]
     if version == _VERSION:
         return
     is_new = version == 0 and not con.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if version != 1 and not is_new:
+    if not 1 <= version < _VERSION and not is_new:
         raise BudgetError(f"{str(path)!r} is not a ledger of this hdpview. Name another file.")
     con.execute("BEGIN IMMEDIATE")
     # Unless another build did it while this one waited.
     if con.execute("PRAGMA user_version").fetchone()[0] == version:
-        for statement in filter(str.strip, (_SCHEMA if is_new else _FROM_VERSION_1).split(";")):
+        steps = _SCHEMA + _ADDED[-1] if is_new else "".join(_ADDED[version - 1 :])
+        for statement in filter(str.strip, steps.split(";")):
             con.execute(statement)
         con.execute(f"PRAGMA user_version = {_VERSION}")
     con.execute("COMMIT")
@@ -390,32 +402,25 @@ def _check_amounts(epsilon: Fraction, delta: Fraction) -> None:
 
 def _amount(written: object) -> Fraction:
     """A budget as the file holds it."""
-    try:
-        amount = Fraction(str(written))
-    except (ValueError, ZeroDivisionError):
-        amount = Fraction(-1)
-    if amount < 0:
-        raise BudgetError(
-            "The ledger was changed by hand: a budget in it is no number. Restore a copy of it."
-        )
-    return amount
+    with suppress(ValueError, ZeroDivisionError):
+        if (amount := Fraction(str(written))) >= 0:
+            return amount
+    raise BudgetError("The ledger was changed by hand: a budget in it is no number. Restore a copy of it.")
 
 
 def _limit(con: sqlite3.Connection, table: str) -> Limits:
     query = "SELECT epsilon, delta FROM limits WHERE account(name) = account(?)"
     rows = con.execute(query, (table,)).fetchall()
+    epsilons = [_amount(epsilon) for epsilon, _ in rows]
     deltas = [_amount(delta) for _, delta in rows if delta is not None]
-    return Limits(
-        min((_amount(epsilon) for epsilon, _ in rows), default=None),
-        min(deltas, default=DEFAULT_DELTA_LIMIT),
-    )
+    return Limits(min(epsilons, default=None), min(deltas, default=DEFAULT_DELTA_LIMIT))
 
 
 def _spent(con: sqlite3.Connection, table: str) -> tuple[Fraction, Fraction]:
     """ε and δ of all charges of a table."""
     query = "SELECT epsilon, delta FROM charges WHERE account(name) = account(?)"
-    rows = [(_amount(epsilon), _amount(delta)) for epsilon, delta in con.execute(query, (table,))]
-    return sum((epsilon for epsilon, _ in rows), Fraction(0)), sum((delta for _, delta in rows), Fraction(0))
+    epsilons, deltas = zip(("0", "0"), *con.execute(query, (table,)), strict=True)
+    return sum(map(_amount, epsilons), Fraction(0)), sum(map(_amount, deltas), Fraction(0))
 
 
 def _refuse_beyond_limit(con: sqlite3.Connection, table: str, epsilon: Fraction, delta: Fraction) -> None:

@@ -30,16 +30,18 @@ from hdpview.privacy.zcdp import delta_of_one_record, rho_of
 from hdpview.progress import Progress, silent
 
 Integers = NDArray[np.int64]
+Draw = Callable[[], list[NDArray[Any]]]
 
 WITH_DELTA = "histograms and tables, with delta"
 # Entries of a long vector that are drawn at once: OpenDP takes lists, and about a second for so many.
 _ENTRIES_AT_ONCE = 2**17
 # Records. Beyond this σ, a rounded normal variable is the discrete Gaussian for any test.
 _WIDEST_TABLE = 2**12
-# δ of a threshold: OpenDP rounds up to the last bit of 1.
+# Least δ of a threshold: OpenDP rounds up to the last bit of 1.
 _LEAST_CERTIFIED_DELTA = Fraction(1, 2**53)
 # By this much OpenDP's certificate may be above what was asked for: it rounds up.
 _CERTIFIED = 1 + Fraction(1, 10**9)
+NOTHING = Fraction(0), Fraction(0)  # ε and δ
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,10 @@ class Outcomes:
 class Mechanism:
     """One budget, its accounts and its randomness.
 
-    epsilon, delta: for everything that one person has in the table: at most `max_rows` records. `total` and
-        all
+    epsilon, delta: for all that one person has in the table, `max_rows` records at most. `total` and all
         amounts are for one record. [P11]
-    outcomes: of a build that broke off and is continued; what is in it is not drawn again.
+    before: ε and δ of Gaussian tables whose account goes on: ρ is what both budgets together buy beyond it.
+    outcomes: of work that broke off and is continued; what is in it is not drawn again.
     """
 
     def __init__(
@@ -98,20 +100,24 @@ class Mechanism:
         delta: Fraction = Fraction(0),
         max_rows: int = 1,
         law: Law | None = None,
+        before: tuple[Fraction, Fraction] = NOTHING,
         outcomes: Outcomes | None = None,
     ) -> None:
         self.epsilon, self.delta, self.max_rows = epsilon, delta, max_rows
-        self.law: Law = law or ("gaussian" if delta else "laplace")
+        self.law: Law = law or ("gaussian" if delta + before[1] else "laplace")
         self.total = epsilon / max_rows
         if self.law == "gaussian":
-            self.total = rho_of(self.total, delta_of_one_record(delta, epsilon, max_rows))
+            self.total = self._rho(epsilon + before[0], delta + before[1])
+            self.total -= self._rho(*before) if before[0] else 0  # [P17]
         self._spent: dict[str, Fraction] = {}
         self._charges: dict[str, Charge] = {}
         self._randomness, self._outcomes = randomness, outcomes or Outcomes()
 
+    def _rho(self, epsilon: Fraction, delta: Fraction) -> Fraction:
+        return rho_of(epsilon / self.max_rows, delta_of_one_record(delta, epsilon, self.max_rows))
+
     @property
     def remaining(self) -> Fraction:
-        """What is left for one record."""
         return self.total - sum(self._spent.values(), Fraction(0))
 
     def noise(self, amount: Fraction) -> Noise:
@@ -136,8 +142,8 @@ class Mechanism:
     ) -> Integers:
         """Counts that were released before, again, with less noise for `amount` more. [P17]
 
-        released, scale: the old release and the scale of its Laplace noise. The new noise has the scale
-        of both amounts together, and the old release is the new one with independent noise added.
+        released, scale: the old release and the scale of its noise. The new noise has the scale of both
+        amounts together, and the old release is the new one with independent noise added.
         """
         _check_table(exact)
         if self.law != "laplace" or released.shape != exact.shape:
@@ -156,32 +162,24 @@ class Mechanism:
 
     @staticmethod
     def could_have_released(exact: Exact, released: Integers, scale: float) -> bool:
-        """False if these counts cannot be those that were released with noise of this scale, by all that is
-        likely: once in 10¹² times they are. For the curator, who refines a view and may hold the wrong table.
+        """False if noise of this scale explains the difference once in 10¹² times at most. For the eyes of
+        the curator, who may hold the wrong table.
         """
-        distance = np.abs(released - exact._exact_value).sum() / scale
-        n = released.size
+        distance, n = np.abs(released - exact._exact_value).sum() / scale, released.size
         return bool(distance <= n + 10 * math.sqrt(n) + 30)
 
-    def choose(
-        self,
-        purpose: str,
-        scores: Exact,
-        amount: Fraction,
-        prior: NDArray[np.float64],
-    ) -> int:
-        """The exponential mechanism: i with probability ∝ prior_i · exp(ε · score_i / 2). [P9] [P15]
-
-        prior: positive and public.
-        """
+    def choose(self, purpose: str, scores: Exact, amount: Fraction, prior: NDArray[np.float64]) -> int:
+        """The exponential mechanism: i with probability ∝ prior_i · exp(ε · score_i / 2). [P9] [P15]"""
         if self.law != "laplace":
             raise BudgetError("Choices cost epsilon; this budget has a delta, and its accounts are in rho.")
         rate = amount / 2
 
         def draw() -> list[NDArray[Any]]:
-            exact_scores: NDArray[np.float64] = scores._exact_value.astype(np.float64)
+            exact_scores, weights = (
+                list(map(Fraction, each.tolist())) for each in (scores._exact_value, prior)
+            )
             uniform = Uniform(self._randomness.root_key("choice of " + purpose), 0)
-            return [np.array([_choose(exact_scores, rate, uniform, prior)])]
+            return [np.array([_choose(exact_scores, rate, weights, uniform)])]
 
         (chosen,) = self._once(purpose, amount, f"one of {len(prior)}", draw)
         return int(chosen[0])
@@ -211,27 +209,22 @@ class Mechanism:
     def frequent(self, purpose: str, texts: Exact, amount: Fraction, delta: Fraction) -> dict[str, int]:
         """Noisy counts of texts that nobody listed beforehand: those that pass a threshold. [P13]
 
-        texts: records of each. A text that one person alone has passes the threshold with probability at
-            most δ, all of theirs together. OpenDP itself certifies ε and δ for `max_rows` changed rows.
+        texts: records of each. Those that one person alone has pass with probability δ at most.
         """
         exact_counts = texts._exact_value
         if not isinstance(exact_counts, dict) or any("\0" in text for text in exact_counts):
-            raise BudgetError(
-                "Texts are counted by name, and none may hold a NUL, where OpenDP would end it."
-            )
+            raise BudgetError("Texts are counted by name, without a NUL, where OpenDP would end them.")
         k, epsilon = self.max_rows, amount * self.max_rows
 
         def draw() -> list[NDArray[Any]]:
-            found = _laplace_with_threshold(exact_counts, laplace_scale(amount), epsilon, delta, k)
-            return [np.array(list(found), np.str_), np.array(list(found.values()), np.int64)]
+            passed = _laplace_with_threshold(exact_counts, laplace_scale(amount), epsilon, delta, k)
+            return [np.array(list(passed), np.str_), np.array(list(passed.values()), np.int64)]
 
         names, counts = self._once(purpose, amount, "frequent texts", draw, delta)
         return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
     def rng(self, purpose: str) -> np.random.Generator:
-        """Randomness for post-processing, such as the start of a fit. It is no secret, and no part of any
-        noise.
-        """
+        """Randomness for post-processing, such as the start of a fit: no secret, and no part of any noise."""
         (seed,) = self._recalled("public randomness: " + purpose, "a seed", lambda: [self._seed(purpose)])
         return np.random.default_rng(seed)
 
@@ -250,20 +243,13 @@ class Mechanism:
         return tuple(self._charges.values())
 
     def _once(
-        self,
-        purpose: str,
-        amount: Fraction,
-        terms: str,
-        draw: Callable[[], list[NDArray[Any]]],
-        delta: Fraction = Fraction(0),
+        self, purpose: str, amount: Fraction, terms: str, draw: Draw, delta: Fraction = Fraction(0)
     ) -> list[NDArray[Any]]:
         """Charge for a purpose, then draw for it; or recall what was drawn before the build broke off."""
         self._charge(purpose, amount, delta=delta)
         return self._recalled(purpose, f"{terms} for {amount}", draw)
 
-    def _recalled(
-        self, purpose: str, terms: str, draw: Callable[[], list[NDArray[Any]]]
-    ) -> list[NDArray[Any]]:
+    def _recalled(self, purpose: str, terms: str, draw: Draw) -> list[NDArray[Any]]:
         known = self._outcomes.recall(purpose, terms)
         if known is None:
             known = draw()
@@ -278,10 +264,8 @@ class Mechanism:
             raise BudgetError(f"{purpose!r} cannot be had for {amount}: budgets are positive.")
         spent_delta = sum((charge.delta for charge in self._charges.values()), Fraction(0))
         if amount > self.remaining or delta > self.delta - spent_delta:
-            raise BudgetError(
-                f"{purpose!r} needs a budget of {float(amount):g}; only {float(self.remaining):g} of "
-                f"{float(self.total):g} is left."
-            )
+            left = f"{float(self.remaining):g} of {float(self.total):g}"
+            raise BudgetError(f"{purpose!r} needs a budget of {float(amount):g}; only {left} is left.")
         self._spent[purpose] = amount
         heading, of_all = purpose.split(": ")[0], amount * self.max_rows / times
         before = self._charges.get(heading, Charge(heading, Fraction(0), times))
@@ -302,7 +286,6 @@ class Mechanism:
 
 
 def _check_table(exact: Exact) -> None:
-    """Noise is made for counts of which one record changes a single one."""
     if exact.in_all != 1:
         raise BudgetError("A record is counted more than once here; noise is made for tables of counts.")
 
@@ -322,12 +305,10 @@ def _sampled(
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
     if law == "laplace":
         mechanism = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
-        certified, asked = Fraction(mechanism.map(1)), 1 / Fraction(scale)
+        _check_certified(mechanism.map(1), 1 / Fraction(scale))
     else:
         mechanism = dp.m.make_gaussian(domain, dp.l2_distance(T="i64"), scale=scale)
-        certified, asked = Fraction(mechanism.map(1)), 1 / (2 * Fraction(scale) ** 2)
-    if certified > asked * _CERTIFIED:
-        raise BudgetError(f"OpenDP certifies {float(certified):g} for a mechanism of {float(asked):g}.")
+        _check_certified(mechanism.map(1), 1 / (2 * Fraction(scale) ** 2))
     return np.array(mechanism(exact_counts.tolist()), dtype=np.int64)
 
 
@@ -352,11 +333,13 @@ def _laplace_with_threshold(
         if Fraction(certified_delta) <= delta:
             break
         threshold += max(1, threshold // 1000)
-    if Fraction(certified_epsilon) > epsilon * _CERTIFIED:
-        raise BudgetError(
-            f"OpenDP certifies epsilon {certified_epsilon:g} where {float(epsilon):g} was asked."
-        )
+    _check_certified(certified_epsilon, epsilon)
     return dict(mechanism(exact_counts))
+
+
+def _check_certified(certified: float, amount: Fraction) -> None:
+    if Fraction(certified) > amount * _CERTIFIED:
+        raise BudgetError(f"OpenDP certifies {certified:g} where {float(amount):g} was charged.")
 
 
 def _keyed_laplace(draws: NDArray[np.float64], scale: float) -> Integers:

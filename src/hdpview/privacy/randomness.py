@@ -76,17 +76,10 @@ def _quarter(a, b, c, d):  # type: ignore[no-untyped-def]
 @nb.njit(cache=True, nogil=True)
 def chacha20_block(key, counter, nonce, out):  # type: ignore[no-untyped-def]
     """The ChaCha20 block function (RFC 8439): key (8,) and out (16,) uint32; counter and the three words of
-    nonce uint32.
-
-    The state lives in sixteen variables, not in an array, so that it stays in registers: this runs twice per
-        block.
+    nonce uint32. The state lives in sixteen variables, not in an array, so that it stays in registers.
     """
-    a0, a1, a2, a3 = (
-        np.uint32(0x61707865),
-        np.uint32(0x3320646E),
-        np.uint32(0x79622D32),
-        np.uint32(0x6B206574),
-    )
+    a0, a1 = np.uint32(0x61707865), np.uint32(0x3320646E)
+    a2, a3 = np.uint32(0x79622D32), np.uint32(0x6B206574)
     b0, b1, b2, b3 = key[0], key[1], key[2], key[3]
     c0, c1, c2, c3 = key[4], key[5], key[6], key[7]
     d0, d1, d2, d3 = np.uint32(counter), np.uint32(nonce[0]), np.uint32(nonce[1]), np.uint32(nonce[2])
@@ -99,12 +92,8 @@ def chacha20_block(key, counter, nonce, out):  # type: ignore[no-untyped-def]
         a1, b2, c3, d0 = _quarter(a1, b2, c3, d0)
         a2, b3, c0, d1 = _quarter(a2, b3, c0, d1)
         a3, b0, c1, d2 = _quarter(a3, b0, c1, d2)
-    out[0], out[1], out[2], out[3] = (
-        a0 + np.uint32(0x61707865),
-        a1 + np.uint32(0x3320646E),
-        a2 + np.uint32(0x79622D32),
-        a3 + np.uint32(0x6B206574),
-    )
+    out[0], out[1] = a0 + np.uint32(0x61707865), a1 + np.uint32(0x3320646E)
+    out[2], out[3] = a2 + np.uint32(0x79622D32), a3 + np.uint32(0x6B206574)
     out[4], out[5], out[6], out[7] = b0 + key[0], b1 + key[1], b2 + key[2], b3 + key[3]
     out[8], out[9], out[10], out[11] = c0 + key[4], c1 + key[5], c2 + key[6], c3 + key[7]
     out[12], out[13] = d0 + np.uint32(counter), d1 + np.uint32(nonce[0])
@@ -125,17 +114,9 @@ def _uniform(words, i):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def draw_block(key, block, words, out):  # type: ignore[no-untyped-def]
-    """Write draws 8·block to 8·block + 7 of a key's stream, multiples of 2⁻⁵³ in [0, 1), into `out` (8,)."""
-    chacha20_block(key, block, (_DRAWS, 0, 0), words)
-    for i in range(_DRAWS_PER_BLOCK):
-        out[i] = _uniform(words, i)
-
-
-@nb.njit(cache=True, nogil=True)
 def draw(key, i, stream):  # type: ignore[no-untyped-def]
-    """Draw `i` of a key's stream. `stream`, from `new_stream`, holds the words of the last block asked for:
-    ask in order.
+    """Draw `i` of a key's stream, a multiple of 2⁻⁵³ in [0, 1). Ask in order: `stream`, from `new_stream`,
+    holds the words of the last block.
     """
     if i % _DRAWS_PER_BLOCK == 0:
         chacha20_block(key, i // _DRAWS_PER_BLOCK, (_DRAWS, 0, 0), stream)
@@ -151,25 +132,9 @@ def new_stream():  # type: ignore[no-untyped-def]
 @nb.njit(cache=True, nogil=True)
 def draw_many(key, first_block, out):  # type: ignore[no-untyped-def]
     """Fill `out` (n,) float64 with draws 8·first_block onwards of a key's stream."""
-    words, draws = np.empty(16, np.uint32), np.empty(_DRAWS_PER_BLOCK, np.float64)
+    stream, start = new_stream(), _DRAWS_PER_BLOCK * first_block
     for i in range(len(out)):
-        if i % _DRAWS_PER_BLOCK == 0:
-            draw_block(key, first_block + i // _DRAWS_PER_BLOCK, words, draws)
-        out[i] = draws[i % _DRAWS_PER_BLOCK]
-
-
-def uniform_at(key: NDArray[np.uint32], i: int) -> float:
-    """Draw `i` of a key's stream, asked for by itself."""
-    words, drawn = np.empty(16, np.uint32), np.empty(_DRAWS_PER_BLOCK)
-    draw_block(key, i // _DRAWS_PER_BLOCK, words, drawn)
-    return float(drawn[i % _DRAWS_PER_BLOCK])
-
-
-def further_bits(key: NDArray[np.uint32], i: int, block: int) -> bytes:
-    """Bits of draw `i` of a key behind the 53 that a double holds, 512 to a block. [P15]"""
-    words = np.empty(16, np.uint32)
-    chacha20_block(key, np.uint32(block), (np.uint32(_FURTHER_BITS), np.uint32(i), np.uint32(0)), words)
-    return words.astype("<u4").tobytes()
+        out[i] = draw(key, start + i, stream)
 
 
 @dataclass(frozen=True)
@@ -182,12 +147,16 @@ class Uniform:
     @property
     def first(self) -> float:
         """Its first 53 bits. The number itself lies less than 2⁻⁵³ above."""
-        return float(uniform_at(self.key, self.i))
+        drawn = np.empty(self.i % _DRAWS_PER_BLOCK + 1)
+        draw_many(self.key, self.i // _DRAWS_PER_BLOCK, drawn)
+        return float(drawn[-1])
 
     def bounds(self, n_blocks: int) -> Bounds:
         """It lies in [at least, at most): known to 53 and 512 further bits for each block asked for."""
-        bits, n_bits = round(self.first * 2**_FIRST_BITS), _FIRST_BITS
+        bits, n_bits, words = round(self.first * 2**_FIRST_BITS), _FIRST_BITS, np.empty(16, np.uint32)
         for block in range(n_blocks):
-            further = int.from_bytes(further_bits(self.key, self.i, block), "little")
+            nonce = (np.uint32(_FURTHER_BITS), np.uint32(self.i), np.uint32(0))
+            chacha20_block(self.key, np.uint32(block), nonce, words)
+            further = int.from_bytes(words.astype("<u4").tobytes(), "little")
             bits, n_bits = (bits << _BITS_PER_BLOCK) | further, n_bits + _BITS_PER_BLOCK
         return Fraction(bits, 2**n_bits), Fraction(bits + 1, 2**n_bits)

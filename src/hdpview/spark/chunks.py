@@ -1,4 +1,4 @@
-"""Cells and rows in chunks of bytes, as Spark tasks read and write them. Workers load no database for it."""
+"""Cells and rows in chunks of bytes, as Spark tasks read and write them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hdpview.counts.rows import RowLayout
-from hdpview.counts.unpack import Codes, unpack, words_of
+from hdpview.counts.contributions import MOST_PER_ROW
+from hdpview.counts.rows import Decoder, RowLayout
+from hdpview.counts.sources import run_on_batches
+from hdpview.counts.sparse import Codes, code_type
+from hdpview.domain import Schema
 
+Batches = Iterator[pa.RecordBatch]
 CHUNK = pa.schema([("codes", pa.binary()), ("counts", pa.binary()), ("n", pa.int64()), ("total", pa.int64())])
-CHUNK_OF_ROWS = pa.schema([("rows", pa.binary()), ("n", pa.int64())])
+CHUNK_OF_ROWS = pa.schema([("rows", pa.binary()), ("states", pa.binary())])
+CELLS = pa.schema([("cell", pa.binary()), ("n", pa.int64())])
 # Cells per chunk: about 1 MB of codes and counts with ten attributes.
 _CELLS_PER_CHUNK = 65_536
 
@@ -27,16 +32,23 @@ def chunk_arrays(
     return cast("Codes", own_codes), own_counts
 
 
-def chunks_of_cells(
-    batches: Iterator[pa.RecordBatch], sizes: tuple[int, ...], dtype: Any
-) -> Iterator[pa.RecordBatch]:
-    """In a task: gather rows of one cell each into chunks."""
+def cells_of(batches: Batches, sql: str, schema: Schema) -> Batches:
+    """In a task: the occupied cells of a partition, each as the bytes of its codes."""
+    for batch in run_on_batches(sql, batches):
+        codes = np.stack([batch[f"c_{i}"].to_numpy() for i in range(len(schema))], axis=1)
+        width = codes.shape[1] * codes.itemsize
+        cells = pa.Array.from_buffers(pa.binary(width), len(codes), [None, pa.py_buffer(codes.tobytes())])
+        yield pa.record_batch([cells.cast(pa.binary()), batch["n"]], schema=CELLS)
+
+
+def chunks_of_cells(batches: Batches, schema: Schema) -> Batches:
+    """In a task: gather cells of all partitions into chunks."""
     codes: list[Codes] = []
     counts: list[NDArray[np.int64]] = []
-    names = [f"word_{w}" for w in range(len(words_of(sizes)))]
     for batch in batches:
-        codes.append(unpack([batch[name].to_numpy() for name in names], sizes, dtype))
-        counts.append(batch["n"].to_numpy())
+        cells = np.frombuffer(b"".join(batch["cell"].to_pylist()), code_type(schema))
+        codes.append(cast("Codes", cells.reshape(len(batch), len(schema))))
+        counts.append(np.minimum(batch["n"].to_numpy(), MOST_PER_ROW))
         if sum(map(len, counts)) >= _CELLS_PER_CHUNK:
             yield _chunk(codes, counts)
             codes, counts = [], []
@@ -44,11 +56,14 @@ def chunks_of_cells(
         yield _chunk(codes, counts)
 
 
-def chunks_of_rows(batches: Iterator[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:
-    """In a task: encode each batch of packed rows as one chunk of a few bytes per row."""
-    for batch in batches:
-        for rows in layout.rows_of(batch):
-            yield pa.record_batch([[layout.to_bytes(rows)], [len(rows)]], schema=CHUNK_OF_ROWS)
+def chunks_of_rows(batches: Batches, sql: str, schema: Schema, layout: RowLayout) -> Batches:
+    """In a task: encode the rows of a partition, in chunks of a few bytes per row."""
+    for batch in run_on_batches(sql, batches):
+        decoder = Decoder(schema)
+        for rows in decoder.rows_of(batch):
+            values = layout.to_bytes(rows), decoder.states.to_bytes()
+            yield pa.record_batch([[value] for value in values], schema=CHUNK_OF_ROWS)
+            decoder = Decoder(schema)
 
 
 def _chunk(codes: list[Codes], counts: list[NDArray[np.int64]]) -> pa.RecordBatch:
@@ -57,24 +72,19 @@ def _chunk(codes: list[Codes], counts: list[NDArray[np.int64]]) -> pa.RecordBatc
     return pa.record_batch([[value] for value in values], schema=CHUNK)
 
 
-def _ddl(schema: pa.Schema) -> str:
-    """The columns in Spark's DDL."""
-    types: dict[Any, str] = {pa.binary(): "BINARY", pa.int64(): "BIGINT", pa.int32(): "INT"}
-    return ", ".join(f"{field.name} {types[field.type]}" for field in schema)
-
-
-def mapped(
-    frame: Any, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
-) -> Any:
+def mapped(frame: Any, function: Callable[[Batches], Batches], schema: pa.Schema) -> Any:
     """Apply `function` to the batches of each partition, inside its task."""
-    return frame.mapInArrow(function, _ddl(schema))
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return frame.mapInArrow(function, from_arrow_schema(schema))
 
 
 def grouped(frame: Any, key: str, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> Any:
     """Apply `function` to all rows that share a value of `key`, inside one task."""
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     # Spark inspects the signature, and miscounts the arguments of a callable object.
     def apply(rows: pa.Table) -> pa.Table:
         return function(rows)
 
-    return frame.groupBy(key).applyInArrow(apply, _ddl(schema))
+    return frame.groupBy(key).applyInArrow(apply, from_arrow_schema(schema))

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import ibis
-
+from hdpview.counts.sources import default_memory_mib, is_ibis_table
 from hdpview.counts.spill import private_directory
 from hdpview.errors import MethodError
 
@@ -106,7 +105,7 @@ def _session_of(source: Any) -> Session | None:
         if ".connect." in type(source).__module__:
             raise MethodError("Spark Connect is not supported. Use SparkSession.builder.master(...).")
         return source.sparkSession
-    if isinstance(source, ibis.Table) and source.get_backend().name == "pyspark":
+    if is_ibis_table(source) and source.get_backend().name == "pyspark":
         return source.get_backend()._session
     return SparkSession.getActiveSession()
 
@@ -154,8 +153,6 @@ def _settings_of_new(
                 "threads and memory_limit apply to this machine only. Leave them out with a cluster."
             )
         return settings | {"spark.master": master}
-    from hdpview.counts.sources import default_memory_mib
-
     own = "".join((memory or "").split()).lower().removesuffix("b").removesuffix("i")
     chosen = own or f"{default_memory_mib()}m"
     return settings | {

@@ -1,4 +1,4 @@
-"""Any source as an Ibis table on Spark: a DataFrame, a table by name, files, or a frame that is sent."""
+"""Any source as a DataFrame of Spark: a DataFrame, a table by name, files, or a frame that is sent."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import ibis
 import pyarrow as pa
-from ibis.backends.pyspark import Backend
-from ibis.backends.sql.compilers.pyspark import PySparkCompiler
 
 from hdpview.counts.files import csv_layout, files_of, kind_of_file
 from hdpview.counts.frames import arrow_of
-from hdpview.counts.sources import OpenSource
+from hdpview.counts.sources import is_ibis_table
 from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 from hdpview.spark.session import DataFrame, Session, is_spark_frame, quiet_child
@@ -34,26 +31,6 @@ _ADDRESS = r"[a-zA-Z][\w+.-]+://"
 _TABLE_NAME = r"[\w`-]+(\.[\w`-]+){0,2}"
 
 
-class _Compiler(PySparkCompiler):  # type: ignore[misc]
-    """Ibis's compiler for Spark with the one operation that it lacks."""
-
-    __slots__ = ()
-
-    def visit_ExtractMicrosecond(self, op: Any, *, arg: Any) -> Any:  # noqa: N802 (Ibis's name)
-        return self.cast(self.f.pmod(self.f.anon.unix_micros(arg), 1_000_000), op.dtype)
-
-
-class SparkBackend(Backend):  # type: ignore[misc]
-    """Ibis on Spark, with queries as DataFrames."""
-
-    compiler = _Compiler()
-
-    def frame(self, query: ibis.Table) -> DataFrame:
-        """A query as a lazy Spark DataFrame."""
-        self._run_pre_execute_hooks(query)
-        return self._session.sql(self.compile(query))
-
-
 @contextmanager
 def open_on_spark(
     session: Session,
@@ -61,8 +38,8 @@ def open_on_spark(
     wanted: Sequence[str] | None = None,
     text: TextFormat = PLAIN,
     exact_text: Sequence[str] = (),
-) -> Iterator[OpenSource]:
-    """Open a table for queries on Spark, in a child session.
+) -> Iterator[DataFrame]:
+    """Open a table in a child session on Spark.
 
     source: Spark DataFrame; name of a table in the session's catalog; path, glob, folder or address of
         Parquet or CSV files that every worker can read; Ibis table on Spark; or a pandas, Polars or Arrow
@@ -76,25 +53,17 @@ def open_on_spark(
     _frame_of(session, source, wanted, text, exact_text).createOrReplaceGlobalTempView(view)
     try:
         with quiet_child(session) as child:
-            child.table(f"global_temp.{view}").createOrReplaceTempView(view)
-            # Importing Ibis's own backend registers the options that ours reads.
-            assert ibis.pyspark is not None
-            backend = SparkBackend().connect(child)
-            yield OpenSource(backend.table(view), backend)
+            yield child.table(f"global_temp.{view}")
     finally:
         session.catalog.dropGlobalTempView(view)
 
 
 def _frame_of(
-    session: Session,
-    source: Any,
-    wanted: Sequence[str] | None,
-    text: TextFormat,
-    exact_text: Sequence[str],
+    session: Session, source: Any, wanted: Sequence[str] | None, text: TextFormat, exact_text: Sequence[str]
 ) -> DataFrame:
     if is_spark_frame(source):
         return source
-    if isinstance(source, ibis.Table):
+    if is_ibis_table(source):
         if source.get_backend().name != "pyspark":
             raise DataError(
                 "This Ibis table is not on Spark. Build with engine='local' to count it where it is."
@@ -103,7 +72,7 @@ def _frame_of(
     if isinstance(source, (str, Path)):
         return _named(session, source, text)
     rows = arrow_of(source, wanted, exact_text)
-    table = rows.read_all() if hasattr(rows, "read_all") else rows
+    table = rows if isinstance(rows, pa.Table) else pa.table(rows)
     for position, field in enumerate(table.schema):
         # Spark knows microseconds.
         if field.name in exact_text and pa.types.is_timestamp(field.type) and field.type.unit == "ns":

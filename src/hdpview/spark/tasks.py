@@ -1,8 +1,4 @@
-"""The code that runs inside Spark tasks: bytes to arrays, a kernel, and bytes again.
-
-A task that is run again, or twice at once, gives the same result: it depends only on its rows and the keys of
-blocks.
-"""
+"""The code that runs inside Spark tasks. It depends on rows and keys of blocks alone, so it may run twice."""
 
 from __future__ import annotations
 
@@ -15,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hdpview.counts.rows import RowLayout, Rows
+from hdpview.counts.sparse import Codes
 from hdpview.counts.tally import Tally, add_all
-from hdpview.counts.unpack import Codes
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.top import Route, add_above, add_statistics, slots_of
 from hdpview.privacy.randomness import KEY_WORDS

@@ -151,12 +151,10 @@ def _meaning(manifest: Manifest) -> list[str | tuple[str, str]]:
 
 
 def _public(manifest: Manifest) -> list[str | tuple[str, str]]:
-    lines: list[str | tuple[str, str]] = [
-        "Names, types, bounds and categories of the attributes; the method, its settings and the budget."
-    ]
+    lines: list[str | tuple[str, str]] = ["Names, types, bounds and categories; the method and the budget."]
     lines += [(a.name, _described(a)) for a in manifest.schema.attributes[:_MAX_ATTRIBUTES]]
-    hidden = len(manifest.schema) - _MAX_ATTRIBUTES
-    return [*lines, f"and {hidden:,} more attributes"] if hidden > 0 else lines
+    n_hidden = len(manifest.schema) - _MAX_ATTRIBUTES
+    return lines if n_hidden <= 0 else [*lines, f"and {n_hidden:,} more attributes"]
 
 
 def _described(attribute: Attribute) -> str:

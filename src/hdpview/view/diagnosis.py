@@ -31,11 +31,11 @@ class _Heap(NamedTuple):
     factor: float
 
 
-_FIRST_BIN = _Heap(0.1, 3.0)  # zeros heap up by nature
+_FIRST_BIN = _Heap(0.1, 3.0)
 _LAST_BIN = _Heap(0.01, 2.0)  # 1.4% of the demo's patients are older than 94
+_NEARLY_ALL = 0.95  # a column that hardly varies, which is no sign of a bound
 _TOWER = _Heap(0.002, 8.0)  # few records, in a last bin that towers above its neighbour
-# Attributes with so few values are not called empty.
-_MOST_FEW_VALUES = 4
+_MOST_FEW_VALUES = 4  # attributes with no more are not called empty
 # Share of bins that have to be empty for bounds to be called wide.
 _EMPTY_SHARE = 0.5
 # Shares of records that bins together, or one value, have to stay below, noise included, to be called empty.
@@ -50,8 +50,7 @@ _MOST_OF_A_KIND = 3
 _MOST_NAMES = 12
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(NamedTuple):
     """Released counts of one attribute, shape (size,), and the half-widths of their intervals."""
 
     counts: Floats
@@ -130,7 +129,9 @@ def _heaps(attribute: Ordered, histogram: Histogram, least: Floats) -> Iterable[
         (last, last - 1, ("last", "upper"), (_LAST_BIN, _TOWER)),
         (0, 1, ("first", "lower"), (_FIRST_BIN,)),
     ):
-        if code == attribute.missing_code and not attribute.nullable:
+        is_shared = code == attribute.missing_code and not attribute.nullable
+        is_zero = code == 0 and attribute.edges[0] == 0  # amounts and durations have many zeros, none below
+        if is_shared or is_zero or least[code] > _NEARLY_ALL:
             continue
         # a wider bin holds more by nature
         wider = max(1.0, widths[code] / widths[neighbour])

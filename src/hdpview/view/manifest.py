@@ -67,6 +67,7 @@ class Manifest(_Facts):
     table: the name of the table in the curator's ledger. spent_on_table: the ε of all charges to it so far,
         including this view's. None if no ledger was kept.
     focus: sets of attributes that the curator asked to count together.
+    choice: which random choice of each person's rows was counted, as a fingerprint; None without a choice.
     parts: the views in a merged view, in the order of their blocks. overlapping: True if a person may be in
         several of them, so their budgets add up.
     """
@@ -89,6 +90,7 @@ class Manifest(_Facts):
     table: str | None = None
     spent_on_table: Fraction | None = None
     focus: tuple[tuple[str, ...], ...] = ()
+    choice: str | None = None
 
     @property
     def is_private(self) -> bool:

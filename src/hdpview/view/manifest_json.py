@@ -56,6 +56,7 @@ class ManifestFacts(Facts):
     max_rows: int = Field(1, ge=1, lt=2**31)
     count_column: Text | None = None
     table: Text | None
+    choice: Text | None = None
     spent_on_table: Exact | None
     spending: list[Spending] = Field(max_length=MAX_PARTS)
     method: MethodFacts
@@ -64,7 +65,7 @@ class ManifestFacts(Facts):
 
 
 # Facts that files and manifests hold alike.
-_PLAIN = ("library_version", "created", "privacy_unit", "max_rows", "count_column", "table")
+_PLAIN = ("library_version", "created", "privacy_unit", "max_rows", "count_column", "table", "choice")
 
 
 def to_dict(manifest: Manifest) -> dict[str, Any]:

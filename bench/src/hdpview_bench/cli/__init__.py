@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from hdpview_bench.cli import accuracy, audit, coverage, growth, paper, serve, spark, speed, useful
+from hdpview_bench.cli import accuracy, audit, coverage, growth, paper, refine, serve, spark, speed, useful
 
 app = typer.Typer(
     add_completion=False,
@@ -15,6 +15,7 @@ app.command("accuracy")(accuracy.accuracy)
 app.command("coverage")(coverage.coverage)
 app.command("useful")(useful.useful)
 app.command("growth")(growth.growth)
+app.command("refine")(refine.refine)
 app.command("paper")(paper.paper)
 app.command("speed")(speed.speed)
 app.command("serve")(serve.serve)

@@ -68,6 +68,9 @@ def coverage(
             "intervals then do on it. For the default method, at ε = 1 by default; writes no folder.",
         ),
     ] = False,
+    refine: Annotated[
+        str | None, typer.Option(help="Budget that each view is refined by before it is asked.")
+    ] = None,
     workers: Workers = None,
     format: Shape = output.JsonOrTable.table,
     out: Annotated[
@@ -98,6 +101,7 @@ def coverage(
         n_questions=min(questions, _QUICK_QUESTIONS) if quick else questions,
         confidence=confidence,
         data_dir=data_dir,
+        refine=refine,
     )
     if leave_one_out:
         _leave_one_out(plan, workers, format)

@@ -1,5 +1,6 @@
 // Step 3: build, and what comes of it.
 
+import { button, errorLine, paragraph, typed } from "./inputs.js";
 import { element } from "./parts.js";
 import { get, post } from "./server.js";
 
@@ -9,57 +10,33 @@ export class Build {
   constructor(page, place) {
     this.page = page;
     const { settings } = page;
-    this.output = element("input", {
-      type: "text",
-      "aria-label": "File of the view",
-      oninput: (event) => {
-        settings.output = event.target.value;
-        this.told();
-        page.changed();
-      },
+    this.output = typed("File of the view", settings.output, (text) => {
+      settings.output = text;
+      this.told();
+      page.changed();
     });
-    this.output.value = settings.output;
     this.command = element("pre", { id: "command", tabindex: "0", "aria-label": "The command that builds" });
-    this.blocked = element("p", { class: "wrong", id: "blocked" });
-    this.error = element("div", { class: "error", role: "alert", id: "build-error" });
-    this.asks = element("div", {
-      class: "panel",
-      role: "alertdialog",
-      "aria-label": "Before the budget is spent",
-      hidden: true,
-    });
-    this.button = element(
-      "button",
-      { class: "primary", id: "start", onclick: () => this.start(false) },
-      "Build the view",
-    );
-    this.cancel = element("button", { id: "cancel", hidden: true, onclick: () => this.stop() }, "Cancel");
+    this.blocked = paragraph("", "wrong", { id: "blocked" });
+    this.error = errorLine("build-error");
+    const label = "Before the budget is spent";
+    this.asks = element("div", { class: "panel", role: "alertdialog", "aria-label": label, hidden: true });
+    this.button = button("Build the view", () => this.start(false), { class: "primary", id: "start" });
+    this.cancel = button("Cancel", () => this.stop(), { id: "cancel", hidden: true });
     this.bar = element("progress", { hidden: true, "aria-label": "How far the build is" });
-    this.stage = element("p", { role: "status", id: "stage", class: "quiet" });
+    this.stage = paragraph("", "quiet", { role: "status", id: "stage" });
     this.result = element("div", { id: "result", hidden: true });
     place.append(
       element("h2", { tabindex: "-1" }, "Build the view"),
-      element(
-        "p",
-        {},
+      paragraph(
         "The budget is spent once, when the table has been read and before any noise is drawn. From then " +
-          "on anyone may ask any number of questions of the view. The table is not needed any more.",
+          "on anyone may ask any number of questions of the view. The table is no longer needed.",
       ),
       element("div", { class: "row" }, element("label", {}, "File of the view ", this.output)),
-      this.command,
-      this.blocked,
-      this.error,
-      this.asks,
+      this.command, this.blocked, this.error, this.asks,
       element(
-        "div",
-        { class: "next" },
-        element("button", { onclick: () => page.go("choose") }, "Back"),
-        this.button,
-        this.cancel,
+        "div", { class: "next" }, button("Back", () => page.go("choose")), this.button, this.cancel,
       ),
-      this.bar,
-      this.stage,
-      this.result,
+      this.bar, this.stage, this.result,
     );
   }
 
@@ -75,9 +52,8 @@ export class Build {
   async told() {
     const { page } = this;
     const n = Object.keys(page.check.problems).length;
-    this.blocked.textContent = n
-      ? `${n} of the columns ${n === 1 ? "needs" : "need"} something first, in step 1.`
-      : "";
+    const needs = `${n} ${n === 1 ? "column is" : "columns are"} incomplete. Complete step 1 first.`;
+    this.blocked.textContent = n ? needs : "";
     this.button.disabled = !page.check.valid || this.busy;
     const turn = (this.turn = (this.turn ?? 0) + 1);
     try {
@@ -115,26 +91,13 @@ export class Build {
   /** A column cannot be read: the curator decides before anything is spent. */
   ask(sentences) {
     this.asks.hidden = false;
-    const yes = element(
-      "button",
-      { id: "all-the-same", onclick: () => this.start(true) },
-      "Build all the same",
-    );
+    const correct = button("Correct the schema", () => this.page.go("describe"), { class: "primary" });
+    const all = button("Build all the same", () => this.start(true), { id: "all-the-same" });
     this.asks.replaceChildren(
-      element("b", {}, "Before the budget is spent. Nothing has been spent yet."),
-      element("ul", { class: "findings" }, ...sentences.map((each) => element("li", {}, each))),
-      element(
-        "div",
-        { class: "row" },
-        element(
-          "button",
-          { class: "primary", onclick: () => this.page.go("describe") },
-          "Correct the schema",
-        ),
-        yes,
-      ),
+      element("b", {}, "Before the budget is spent. Nothing has been spent yet."), findings(sentences),
+      element("div", { class: "row" }, correct, all),
     );
-    this.asks.querySelector("button").focus();
+    correct.focus();
   }
 
   async watch() {
@@ -174,113 +137,73 @@ export class Build {
       return;
     }
     const { result } = found;
+    this.button.classList.remove("primary"); // the next step is another one
     this.page.commands.view = result.commands.explore;
     this.page.showCommands();
     const { ledger } = this.page;
     const left = ledger.limit === null ? "no limit is set" : `${ledger.left} of ${ledger.limit} left`;
+    const none = "No sign of unreadable values, of bounds too tight or too wide, or of undeclared values.";
     this.result.hidden = false;
     this.result.replaceChildren(
       element("h2", { tabindex: "-1" }, `${result.view} is built`),
-      ...(found.message ? [element("p", { class: "wrong" }, found.message)] : []),
-      element(
-        "p",
-        {},
+      ...(found.message ? [paragraph(found.message, "wrong")] : []),
+      paragraph(
         `${(result.bytes / 1000).toFixed(0)} kB. Epsilon ${ledger.spent} spent on ${ledger.table} in ` +
           `all, ${left}. Ledger: ${ledger.path}`,
       ),
-      ...(result.private ? [] : [element("p", { class: "wrong" }, "This view is NOT PRIVATE.")]),
+      ...(result.private ? [] : [paragraph("This view is NOT PRIVATE.", "wrong")]),
       element("h3", {}, "What its histograms say about the schema"),
-      ...(result.findings.length
-        ? [
-            element(
-              "ul",
-              { class: "findings look" },
-              ...result.findings.map((each) => element("li", {}, each)),
-            ),
-          ]
-        : [
-            element(
-              "p",
-              {},
-              "Nothing: no sign of unreadable values, of bounds too tight or too wide, or of undeclared " +
-                "values.",
-            ),
-          ]),
-      this.deeds(result),
+      result.findings.length ? findings(result.findings, "look") : paragraph(none),
+      element("h3", {}, "Next"), this.deeds(result.commands),
       element("pre", { tabindex: "0" }, result.about),
     );
     this.result.querySelector("h2").focus();
   }
 
-  deeds(result) {
+  deeds(commands) {
     const link = (url, words) => element("a", { href: url, target: "_blank", rel: "noopener" }, words);
-    return element(
-      "div",
-      { class: "deeds" },
-      deed(
-        "explore",
-        "Explore",
-        "Filter and compare in the browser, on this machine.",
-        result.commands.explore,
-        async () => {
-          const { url } = await post("api/explore");
-          return [link(url, url)];
-        },
-      ),
-      deed(
-        "publish",
-        "Publish",
-        "One HTML page that answers anywhere, without a server.",
-        result.commands.publish,
-        async () => {
-          const { path, bytes } = await post("api/publish");
-          return [`Wrote ${path} (${(bytes / 1000).toFixed(0)} kB)`];
-        },
-      ),
-      deed(
-        "serve",
-        "Serve",
-        "As a PostgreSQL database, for SQL tools, on this machine.",
-        result.commands.serve,
-        async () => {
-          const { command } = await post("api/serve");
-          return [`Serving until this page’s server ends. Try: ${command}`];
-        },
-      ),
-      deed(
-        "card",
-        "Privacy card",
-        "One page to print, for a data protection officer.",
-        result.commands.card,
-        async () => {
-          const { path } = await post("api/keep-card");
-          return [link("card", "Open it"), ` or take ${path}`];
-        },
-      ),
-    );
+    const publish = async () => {
+      const { path, bytes } = await post("api/publish");
+      return [`Wrote ${path} (${(bytes / 1000).toFixed(0)} kB)`];
+    };
+    const explore = async () => {
+      const { url } = await post("api/explore");
+      return [link(url, url)];
+    };
+    const serve = async () => {
+      const { command } = await post("api/serve");
+      return [`Serving until this page’s server ends. Try: ${command}`];
+    };
+    const card = async () => {
+      const { path } = await post("api/keep-card");
+      return [link("card", "Open it"), ` or take ${path}`];
+    };
+    const all = [
+      ["publish", "Publish", "One HTML page that answers in any browser, without a server.", publish],
+      ["explore", "Explore", "Filter and compare in the browser, on this machine.", explore],
+      ["serve", "Serve", "As a PostgreSQL database, for SQL tools, on this machine.", serve],
+      ["card", "Privacy card", "One page to print, for a data protection officer.", card],
+    ];
+    return element("div", { class: "deeds" }, ...all.map((each, i) => deed(...each, commands[each[0]], !i)));
   }
 }
 
+const findings = (sentences, kind = "") =>
+  element("ul", { class: `findings ${kind}` }, ...sentences.map((each) => element("li", {}, each)));
+
 /** Something to do with the view: a button, what it is for, what came of it, and the command that does it. */
-function deed(id, title, words, command, act) {
-  const said = element("p", { role: "status", id: `${id}-said` });
+function deed(id, title, words, act, command, isNext) {
+  const said = paragraph("", null, { role: "status", id: `${id}-said` });
   const onclick = async () => {
-    button.disabled = true;
+    press.disabled = true;
     said.textContent = "…";
     try {
       said.replaceChildren(...(await act()));
     } catch (problem) {
       said.textContent = problem.message;
     }
-    button.disabled = false;
+    press.disabled = false;
   };
-  const button = element("button", { id, onclick }, title);
-  return element(
-    "div",
-    {},
-    button,
-    element("p", { class: "quiet" }, words),
-    said,
-    element("code", {}, command),
-  );
+  const press = button(title, onclick, { id, class: isNext ? "primary" : null });
+  return element("div", {}, press, paragraph(words, "quiet"), said, element("code", {}, command));
 }

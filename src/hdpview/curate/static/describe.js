@@ -1,21 +1,27 @@
 // Step 1: what each column is.
 
-import { element, counted } from "./parts.js";
-import { field, trim } from "./page.js";
+import { button, errorLine, field, paragraph, ticked, trim, typed } from "./inputs.js";
+import { counted, element, selectOf } from "./parts.js";
 
 const OF_INTEGERS = {
-  "": "each number",
-  every: "of width",
-  bins: "number of",
-  edges: "edges",
-  age: "by age",
-  percent: "percent",
-  log: "log scale",
+  "": "each number", every: "of width", bins: "number of", edges: "edges", age: "by age",
+  percent: "percent", log: "log scale",
 };
 const BINNINGS = { integer: OF_INTEGERS, real: { ...OF_INTEGERS, "": "100 equal" } };
 const WIDTHS = ["1h", "1d", "1w", "1mo", "1q", "1y"];
 const SIZED = ["every", "bins", "edges"];
 const SHOWN = ["min", "max", "binning", "size", "values", "ordered", "other", "rest"];
+// How a text file is written: the setting, its words, and a remark.
+const SIGNS = [
+  ["separator", "Separator", "empty: the one that parts the header best"],
+  ["encoding", "Encoding", "utf-8, cp1252, latin-1, …"], ["decimal", "Decimal sign", "a point by default"],
+];
+const NUMBERS = [
+  ["thousands", "Sign between thousands", "none by default"],
+  ["strip", "Signs around numbers", "such as $€%"],
+  ["negative", "Numbers below zero", "parentheses, where (468.00) is one"],
+  ["epoch", "Moments as numbers", "s or ms since 1970"],
+];
 
 // What a suggestion does not change: it was said by the curator.
 const OWN_WORDS = ["kind", "missing", "missing_as", "label", "unit"];
@@ -25,83 +31,53 @@ export class Describe {
     this.page = page;
     this.rows = new Map();
     this.guesses = new Set(); // columns that hold a suggestion nobody has changed yet
+    this.touched = new Set(); // columns that somebody has typed into: only they are called wrong
     const { told } = page;
     this.summary = element("div", { class: "summary", role: "status", id: "summary" });
-    this.suggest = element("button", { id: "suggest", onclick: () => this.useSuggestions() });
-    this.list = element("div", { id: "columns" });
-    for (const form of page.document.columns) this.list.append(this.row(form));
+    this.suggest = button("", () => this.useSuggestions(), { id: "suggest" });
+    this.list = element("div", {}, ...page.document.columns.map((form) => this.row(form)));
+    const next = button("Next: choose the budget", () => this.leave(), { class: "primary", id: "to-choose" });
+    const byNames = element("span", { class: "quiet" }, "from the columns' names alone; check them");
     place.append(
       element("h2", { tabindex: "-1" }, "Describe the columns"),
-      element(
-        "p",
-        {},
-        "Say what is known without looking at the data: from a law, a form, a code book. " +
-          "Values beyond the bounds go to the nearest bound; values that are not listed go to “other”. " +
-          "Leave out what nobody needs to ask about.",
+      paragraph(
+        "Say what is known without looking at the data: from a law, a form, a code book. Values beyond the " +
+          "bounds go to the nearest bound; values that are not listed go to “other”. Leave out columns " +
+          "that nobody needs to ask about.",
       ),
-      element("p", { class: "quiet" }, told.note),
-      ...(told.is_text ? [this.source()] : []),
-      element(
-        "div",
-        { class: "row" },
-        this.suggest,
-        element("span", { class: "quiet" }, "by the names of the columns alone; look them through"),
-      ),
-      this.learning(),
-      this.summary,
-      this.list,
-      element(
-        "div",
-        { class: "next" },
-        element(
-          "button",
-          { class: "primary", id: "to-choose", onclick: () => page.go("choose") },
-          "Next: choose the budget",
-        ),
-      ),
+      paragraph(told.note, "quiet"), ...(told.is_text ? [this.source()] : []),
+      element("div", { class: "row" }, this.suggest, byNames), this.learning(), this.summary, this.list,
+      element("div", { class: "next" }, next),
     );
   }
 
-  enter() {
-    /* nothing to prepare */
+  /** To the next step: from now on every column that is incomplete is called so. */
+  leave() {
+    for (const { name } of this.page.document.columns) this.touched.add(name);
+    this.checked();
+    this.page.go("choose");
   }
 
   row(form) {
     const said = element("div", { class: "said", id: `said-${this.rows.size}` });
-    const row = element("div", { class: "column", "data-column": form.name });
-    const use = element("input", {
-      type: "checkbox",
-      checked: form.use,
-      "aria-label": `Use ${form.name}`,
-      onchange: (event) => {
-        form.use = event.target.checked;
-        this.fill(form);
-        this.page.changed();
-      },
+    const changed = () => {
+      this.fill(form);
+      this.page.changed();
+    };
+    const use = ticked(`Use ${form.name}`, form.use, (isUsed) => {
+      form.use = isUsed;
+      changed();
     });
-    const kind = element(
-      "select",
-      {
-        "aria-label": `Type of ${form.name}`,
-        onchange: (event) => {
-          form.kind = event.target.value;
-          if (form.kind === "datetime") {
-            form.binning = "every";
-            form.size = "1mo";
-          } else if (form.binning === "every" && WIDTHS.includes(form.size)) {
-            form.binning = "";
-            form.size = "";
-          }
-          this.fill(form);
-          this.page.changed();
-        },
-      },
-      ...this.page.told.kinds.map((each) =>
-        element("option", { value: each, selected: each === form.kind }, each),
-      ),
-    );
+    const kind = selectOf(`Type of ${form.name}`, this.page.told.kinds, form.kind, () => {
+      form.kind = kind.value;
+      const isWidth = form.binning === "every" && WIDTHS.includes(form.size);
+      if (form.kind === "datetime") Object.assign(form, { binning: "every", size: "1mo" });
+      else if (isWidth) Object.assign(form, { binning: "", size: "" });
+      changed();
+    });
     const fields = element("div", { class: "fields" });
-    row.append(element("div", { class: "name" }, use, element("span", {}, form.name)), kind, fields, said);
+    const name = element("div", { class: "name" }, use, element("span", {}, form.name));
+    const row = element("div", { class: "column", "data-column": form.name }, name, kind, fields, said);
     this.rows.set(form.name, { row, use, kind, fields, said });
     this.fill(form);
     return row;
@@ -116,126 +92,81 @@ export class Describe {
     kind.disabled = !form.use;
     fields.replaceChildren();
     if (!form.use) {
-      fields.append(
-        element(
-          "span",
-          { class: "quiet" },
-          this.page.told.identifiers.includes(form.name)
-            ? "left out: its name is an identifier’s. It can identify the person, in step 2."
-            : "left out",
-        ),
-      );
+      const isIdentifier = this.page.told.identifiers.includes(form.name);
+      const why = "left out: its name looks like an identifier. It can identify the person, in step 2.";
+      fields.append(element("span", { class: "quiet" }, isIdentifier ? why : "left out"));
       return;
     }
     if (form.kind === "integer" || form.kind === "real") this.numbers(form, fields);
     else if (form.kind === "category") this.values(form, fields);
     else if (form.kind === "datetime")
       fields.append(
-        this.text(form, "min", "from", "2015-01-31"),
-        this.text(form, "max", "to", "2030-12-31"),
-        this.choice(form, "size", "bins of", Object.fromEntries(WIDTHS.map((each) => [each, each]))),
+        this.text(form, "min", "from", "2015-01-31"), this.text(form, "max", "to", "2030-12-31"),
+        this.choice(form, "size", "bins of", WIDTHS),
       );
     fields.append(this.more(form));
   }
 
   numbers(form, fields) {
-    const bounded = !["edges"].includes(form.binning);
-    if (bounded) fields.append(this.text(form, "min", "from"), this.text(form, "max", "to"));
-    fields.append(this.choice(form, "binning", "bins", BINNINGS[form.kind], true));
-    if (SIZED.includes(form.binning))
-      fields.append(
-        this.text(
-          form,
-          "size",
-          "",
-          form.binning === "edges" ? "0, 1, 5, 10" : "5",
-          form.binning === "edges" ? "wide" : "",
-          `Bins of ${form.name}`,
-        ),
-      );
+    const isEdges = form.binning === "edges";
+    if (!isEdges) fields.append(this.text(form, "min", "from"), this.text(form, "max", "to"));
+    fields.append(this.choice(form, "binning", "bins", Object.entries(BINNINGS[form.kind]), true));
+    if (!SIZED.includes(form.binning)) return;
+    const [hint, kind] = isEdges ? ["0, 1, 5, 10", "wide"] : ["5", ""];
+    fields.append(this.text(form, "size", "", hint, kind, `Bins of ${form.name}`));
   }
 
   values(form, fields) {
-    const area = element("textarea", {
-      rows: Math.min(6, Math.max(1, form.values.split("\n").length)),
-      spellcheck: "false",
-      "aria-label": `Values of ${form.name}`,
-      placeholder: "values, with commas or one per line",
-      oninput: (event) => this.set(form, "values", event.target.value),
-    });
-    area.value = form.values;
-    const ordered = element("input", {
-      type: "checkbox",
-      checked: form.ordered,
-      "aria-label": `Values of ${form.name} are in order`,
-      onchange: (event) => this.set(form, "ordered", event.target.checked),
-    });
+    const area = typed(
+      `Values of ${form.name}`, form.values, (text) => this.set(form, "values", text),
+      {
+        rows: Math.min(6, Math.max(1, form.values.split("\n").length)), spellcheck: "false",
+        placeholder: "values, with commas or one per line",
+      },
+      "textarea",
+    );
+    const ordered = ticked(`Values of ${form.name} are in order`, form.ordered, (isOrdered) =>
+      this.set(form, "ordered", isOrdered),
+    );
     fields.append(
-      area,
-      this.text(form, "other", "all others as", "other"),
-      element("label", {}, ordered, "in order"),
+      area, this.text(form, "other", "all others as", "other"), element("label", {}, ordered, "in order"),
     );
     if (form.rest.aliases)
-      fields.append(element("span", { class: "quiet" }, "with other spellings, see the schema file"));
+      fields.append(element("span", { class: "quiet" }, "with other spellings: see the schema file"));
   }
 
   more(form) {
-    const first = {
-      own: "counted by themselves",
-      as: "counted as",
-      ...(form.missing === "unstated" ? { unstated: "not said" } : {}),
-    };
+    const kinds = [["own", "counted by themselves"], ["as", "counted as"]];
+    if (form.missing === "unstated") kinds.push(["unstated", "not stated"]);
+    const isAs = form.missing === "as";
+    const label = `Missing values of ${form.name} count as`;
     const place = element(
-      "div",
-      {},
-      this.choice(form, "missing", "missing values are", first, true),
-      ...(form.missing === "as"
-        ? [this.text(form, "missing_as", "", "a value", "", `Missing values of ${form.name} count as`)]
-        : []),
-      this.text(form, "label", "label", form.name),
-      this.text(form, "unit", "unit", "years"),
+      "div", {}, this.choice(form, "missing", "missing values are", kinds, true),
+      ...(isAs ? [this.text(form, "missing_as", "", "a value", "", label)] : []),
+      this.text(form, "label", "label", form.name), this.text(form, "unit", "unit", "years"),
     );
-    return element(
-      "details",
-      { open: form.missing !== "own" || Boolean(form.label || form.unit) },
-      element("summary", { class: "quiet" }, "more"),
-      place,
-    );
+    const isOpen = form.missing !== "own" || Boolean(form.label || form.unit);
+    return element("details", { open: isOpen }, element("summary", { class: "quiet" }, "more"), place);
   }
 
-  text(form, key, words, placeholder = "", kind = "", label = "") {
-    const input = element("input", {
-      type: "text",
-      class: kind,
-      placeholder,
-      "aria-label": label || `${words} of ${form.name}`,
-      "data-key": key,
-      oninput: (event) => this.set(form, key, event.target.value),
-    });
-    input.value = form[key];
-    if (this.guesses.has(form.name) && SHOWN.includes(key)) input.classList.add("suggested");
+  text(form, key, words, placeholder = "", kind = "", label = `${words} of ${form.name}`) {
+    const change = (text) => this.set(form, key, text);
+    const input = typed(label, form[key], change, { class: kind, placeholder, "data-key": key });
+    if (form[key] && this.guesses.has(form.name) && SHOWN.includes(key)) input.classList.add("suggested");
     return words ? element("label", {}, words, input) : input;
   }
 
   choice(form, key, words, options, redraw = false) {
-    const select = element(
-      "select",
-      {
-        "aria-label": `${words} of ${form.name}`,
-        onchange: (event) => {
-          this.set(form, key, event.target.value);
-          if (redraw) this.fill(form);
-        },
-      },
-      ...Object.entries(options).map(([value, shown]) =>
-        element("option", { value, selected: value === form[key] }, shown),
-      ),
-    );
+    const select = selectOf(`${words} of ${form.name}`, options, form[key], () => {
+      this.set(form, key, select.value);
+      if (redraw) this.fill(form);
+    });
     return element("label", {}, words, select);
   }
 
   set(form, key, value) {
     form[key] = value;
+    this.touched.add(form.name);
     this.guesses.delete(form.name);
     for (const node of this.rows.get(form.name).fields.querySelectorAll(".suggested"))
       node.classList.remove("suggested");
@@ -261,78 +192,35 @@ export class Describe {
     this.page.checkNow();
   }
 
-  /** A field for the formats of dates. */
-  #dates() {
-    const { source } = this.page.document;
-    const oninput = (event) => {
-      source.dates = event.target.value;
-      this.page.changed();
-    };
-    const made = element("textarea", { rows: 2, "aria-label": "Date formats", oninput });
-    made.value = source.dates;
-    return made;
-  }
-
-  /** A field for the texts that stand for missing values. */
-  #missing() {
-    const { source } = this.page.document;
-    const oninput = (event) => {
-      source.missing = ["", ...event.target.value.split(/\s+/).filter(Boolean)];
-      this.page.changed();
-    };
-    const label = "Texts for missing values";
-    const made = element("input", { type: "text", class: "wide", "aria-label": label, oninput });
-    made.value = source.missing.filter(Boolean).join(" ");
-    return made;
-  }
-
   /** How the file is written. */
   source() {
     const { source } = this.page.document;
-    const input = (key, words, remark) => {
-      const typed = element("input", {
-        type: "text",
-        "aria-label": words,
-        oninput: (event) => {
-          source[key] = event.target.value;
-          this.page.changed();
-        },
-      });
-      typed.value = source[key];
-      return field(words, typed, remark);
+    const change = (key, read = (text) => text) => (text) => {
+      source[key] = read(text);
+      this.page.changed();
     };
-    const dates = this.#dates();
-    const missing = this.#missing();
+    const fields = (all) =>
+      all.map(([key, words, remark]) => field(words, typed(words, source[key], change(key)), remark));
+    const dates = typed("Date formats", source.dates, change("dates"), { rows: 2 }, "textarea");
+    const words = (text) => ["", ...text.split(/\s+/).filter(Boolean)];
+    const missing = typed(
+      "Texts for missing values", source.missing.filter(Boolean).join(" "), change("missing", words),
+      { class: "wide" },
+    );
     const told = [
-      source.encoding || "utf-8",
-      source.separator ? `fields parted by ${source.separator}` : "",
-      source.decimal ? `decimal ${source.decimal}` : "",
-      source.dates.split("\n").join(" "),
+      source.encoding || "utf-8", source.separator ? `fields parted by ${source.separator}` : "",
+      source.decimal ? `decimal ${source.decimal}` : "", source.dates.split("\n").join(" "),
     ];
     const summary = element("span", { class: "quiet" }, told.filter(Boolean).join(" · "));
     return element(
-      "details",
-      { class: "panel", id: "source" },
+      "details", { class: "panel", id: "source" },
       element("summary", {}, "How the file is written: ", summary),
       element(
-        "div",
-        { class: "two" },
+        "div", { class: "two" }, element("div", {}, ...fields(SIGNS)),
         element(
-          "div",
-          {},
-          input("separator", "Separator", "empty: the one that parts the header best"),
-          input("encoding", "Encoding", "utf-8, cp1252, latin-1, …"),
-          input("decimal", "Decimal sign", "a point by default"),
-        ),
-        element(
-          "div",
-          {},
-          input("thousands", "Sign between thousands", "none by default"),
-          input("strip", "Signs around numbers", "such as $€%"),
-          input("negative", "Numbers below zero", "parentheses, where (468.00) is one"),
-          input("epoch", "Moments as numbers", "s or ms since 1970"),
+          "div", {}, ...fields(NUMBERS),
           field("Date formats besides ISO", dates, "one per line, such as %d.%m.%Y"),
-          field("Texts that stand for nothing", missing, "with blanks between them"),
+          field("Texts that mean “missing”", missing, "separated by spaces"),
         ),
       ),
     );
@@ -340,46 +228,29 @@ export class Describe {
 
   learning() {
     this.price = { epsilon: "0.2", delta: "1e-9" };
-    const typed = (key, label) => {
-      const input = element("input", {
-        type: "text",
-        "aria-label": label,
-        oninput: (event) => {
-          this.price[key] = event.target.value;
-        },
+    const price = (key, label) =>
+      typed(label, this.price[key], (text) => {
+        this.price[key] = text;
       });
-      input.value = this.price[key];
-      return input;
-    };
-    this.learnError = element("div", { class: "error", role: "alert" });
-    this.learnSaid = element("p", { role: "status", class: "quiet", id: "learnt" });
-    this.learnButton = element("button", { id: "learn", onclick: () => this.learn() });
+    this.learnError = errorLine();
+    this.learnSaid = paragraph("", "quiet", { role: "status", id: "learnt" });
+    this.learnButton = button("", () => this.learn(), { id: "learn" });
+    this.whose = element("span");
     return element(
-      "details",
-      { class: "panel", id: "learning" },
+      "details", { class: "panel", id: "learning" },
       element("summary", {}, "Estimate bounds from the data (uses budget)"),
-      element(
-        "p",
-        {},
-        "Bounds and frequent values of the columns that are still open are learnt with noise. It is " +
-          "charged before a value is looked at, divided among the columns, and adds to what views of " +
-          "this table cost.",
+      paragraph(
+        "Bounds and frequent values of the columns that are still open are estimated with noise. The " +
+          "budget is charged before any value is looked at, is divided among the columns, and adds to what " +
+          "views of this table cost.",
       ),
       element(
-        "div",
-        { class: "row" },
-        (this.whose = element("span", {})),
-        element("label", {}, "epsilon ", typed("epsilon", "Epsilon for learning")),
-        element("label", {}, "delta ", typed("delta", "Delta for learning")),
-        this.learnButton,
+        "div", { class: "row" }, this.whose,
+        element("label", {}, "epsilon ", price("epsilon", "Epsilon for learning")),
+        element("label", {}, "delta ", price("delta", "Delta for learning")), this.learnButton,
       ),
-      element(
-        "p",
-        { class: "quiet" },
-        "Learning text values needs a delta, because the list of values is itself private.",
-      ),
-      this.learnError,
-      this.learnSaid,
+      paragraph("Learning text values needs a delta, because the list of values is itself private.", "quiet"),
+      this.learnError, this.learnSaid,
     );
   }
 
@@ -394,21 +265,17 @@ export class Describe {
     this.learnError.textContent = "";
     if (!page.settings.unitIsChosen) {
       this.learnError.textContent =
-        "First choose the column that identifies the person: learning protects rows or persons, as the view will." +
-        page.steps.choose.proposal();
+        "First choose the column that identifies the person: learning protects rows or persons, as the " +
+        `view will.${page.steps.choose.proposal()}`;
       this.whose.replaceChildren(page.steps.choose.unit("Whose row is it, for learning"));
       return;
     }
     this.learnSaid.textContent = "Learning …";
     this.learnButton.disabled = true;
-    const order = page.order();
+    const { privacy_unit, max_rows } = page.order();
     try {
-      const found = await page.saving("api/learn", {
-        columns,
-        ...this.price,
-        privacy_unit: order.privacy_unit,
-        max_rows: order.max_rows,
-      });
+      const asked = { columns, ...this.price, privacy_unit, max_rows };
+      const found = await page.saving("api/learn", asked);
       for (const form of page.document.columns)
         if (found.columns[form.name]) {
           Object.assign(form, found.columns[form.name]);
@@ -418,7 +285,7 @@ export class Describe {
       page.commands.learn = found.command;
       page.showLedger(found.ledger);
       const unseen = found.open.length
-        ? `. Nothing could be seen of ${found.open.join(", ")} with this budget`
+        ? `. This budget was too small to learn anything about ${found.open.join(", ")}`
         : "";
       this.learnSaid.textContent =
         `Learnt about ${counted(Object.keys(found.columns).length, "column")} for epsilon ` +
@@ -432,38 +299,8 @@ export class Describe {
 
   /** The server has looked at what is typed. */
   checked() {
-    const { check } = this.page;
-    for (const form of this.page.document.columns) {
-      const { said, fields } = this.rows.get(form.name);
-      const problem = form.use ? check.problems[form.name] : "";
-      const warnings = form.use ? check.warnings.filter((each) => each.attribute === form.name) : [];
-      const blocks = warnings.some((each) => each.is_blocking);
-      const bins = form.use ? check.bins[form.name] : undefined;
-      said.className = `said ${problem || blocks ? "wrong" : warnings.length ? "look" : "good"}`;
-      said.textContent =
-        problem ||
-        (warnings.length
-          ? warnings.map((each) => `${each.is_blocking ? "Lost: " : "Look: "}${each.sentence}`).join(" ")
-          : bins
-            ? `${counted(bins.n, "bin")}: ${bins.shown.join(", ")}`
-            : "");
-      for (const input of fields.querySelectorAll("input[type=text], textarea"))
-        input.setAttribute("aria-describedby", said.id);
-    }
-    const n = Object.keys(check.problems).length;
-    const blocking = check.warnings.filter((each) => each.is_blocking).length;
-    const used = this.page.used().length;
-    const cells = check.cells?.toExponential(1);
-    const table = check.warnings.filter((each) => !each.attribute).map((each) => ` ${each.sentence}`);
-    const lost = blocking ? ` But it loses much of the table (${counted(blocking, "warning")}).` : "";
-    this.summary.textContent =
-      check.problems[""] ??
-      (n
-        ? `${counted(n, "column")} of ${used} still ${n === 1 ? "needs" : "need"} something.`
-        : check.valid
-          ? `The schema is complete: ${counted(used, "attribute")}, ${cells} cells.${lost}${table.join("")}`
-          : "");
-    this.summary.classList.toggle("wrong", n > 0 || blocking > 0);
+    for (const form of this.page.document.columns) this.#tell(form);
+    this.#sum();
     const able = this.suggestable().length;
     this.suggest.textContent = able
       ? `Use the suggestions for ${counted(able, "column")}`
@@ -472,15 +309,46 @@ export class Describe {
     const open = this.openColumns().length;
     this.learnButton.textContent = open ? `Learn about ${counted(open, "column")}` : "Nothing is open";
     this.learnButton.disabled = !open;
+  }
+
+  /** What there is to say about a column. */
+  #tell(form) {
+    const { check } = this.page;
+    const { said, fields } = this.rows.get(form.name);
+    const problem = form.use ? check.problems[form.name] : "";
+    const warnings = form.use ? check.warnings.filter((each) => each.attribute === form.name) : [];
+    const isLost = warnings.some((each) => each.is_blocking);
+    const bins = form.use ? check.bins[form.name] : undefined;
+    const isWrong = isLost || (problem && this.touched.has(form.name));
+    said.className = `said ${isWrong ? "wrong" : warnings.length ? "look" : "good"}`;
+    const told = warnings.map((each) => `${each.is_blocking ? "Lost: " : "Look: "}${each.sentence}`);
+    said.textContent =
+      problem || told.join(" ") || (bins ? `${counted(bins.n, "bin")}: ${bins.shown.join(", ")}` : "");
+    for (const input of fields.querySelectorAll("input[type=text], textarea"))
+      input.setAttribute("aria-describedby", said.id);
+  }
+
+  /** What there is to say about all columns together. */
+  #sum() {
+    const { check, document: doc } = this.page;
+    const n = Object.keys(check.problems).length;
+    const blocking = check.warnings.filter((each) => each.is_blocking).length;
+    const used = this.page.used().length;
+    const table = check.warnings.filter((each) => !each.attribute).map((each) => ` ${each.sentence}`);
+    const lost = blocking ? ` But it loses much of the table (${counted(blocking, "warning")}).` : "";
+    const whole = check.valid
+      ? `The schema is complete: ${counted(used, "attribute")}, ${check.cells?.toExponential(1)} cells.` +
+        `${lost}${table.join("")}`
+      : "";
+    const open = `${n} of ${counted(used, "column")} ${n === 1 ? "is" : "are"} incomplete.`;
+    this.summary.textContent = check.problems[""] ?? (n ? open : whole);
+    const isWrong = Object.keys(check.problems).some((name) => this.touched.has(name));
+    this.summary.classList.toggle("wrong", isWrong || blocking > 0);
     document.body.dataset.problems = String(n);
-    if (this.page.document.learnt.learnt_epsilon)
-      this.summary.append(
-        element(
-          "span",
-          { class: "quiet" },
-          ` Learnt for epsilon ${trim(fraction(this.page.document.learnt.learnt_epsilon))}.`,
-        ),
-      );
+    if (doc.learnt.learnt_epsilon) {
+      const words = ` Learnt for epsilon ${trim(fraction(doc.learnt.learnt_epsilon))}.`;
+      this.summary.append(element("span", { class: "quiet" }, words));
+    }
   }
 }
 

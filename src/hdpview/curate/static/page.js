@@ -1,10 +1,11 @@
 // The page: three steps over one document, which is checked by the server after every change.
 
-import { element } from "./parts.js";
-import { get, post } from "./server.js";
-import { Describe } from "./describe.js";
-import { Choose } from "./choose.js";
 import { Build } from "./build.js";
+import { Choose } from "./choose.js";
+import { Describe } from "./describe.js";
+import { trim } from "./inputs.js";
+import { get, post } from "./server.js";
+import { restoreTheme, switchTheme } from "./settings.js";
 
 const $ = (id) => document.getElementById(id);
 const PATIENCE = 250; // milliseconds after the last key before the server is asked
@@ -16,29 +17,20 @@ class Page {
     this.check = { text: "", problems: {}, open: 0, valid: false, bins: {}, warnings: [] };
     this.version = told.version;
     this.settings = {
-      rows: "10000",
-      epsilon: "1",
-      delta: "",
-      unit: "",
-      maxRows: "1",
-      noPerson: "",
-      focus: [],
-      output: `${told.table}.pview`,
-      unitIsChosen: false,
-      ...told.settings,
+      rows: "10000", epsilon: "1", delta: "", unit: "", maxRows: "1", noPerson: "", focus: [],
+      output: `${told.table}.pview`, unitIsChosen: false, ...told.settings,
     };
     this.commands = { check: "" };
     this.asked = 0;
     $("table").textContent = `${told.table}: ${told.document.columns.length} columns`;
     $("file").textContent = told.schema_file;
     this.steps = {
-      describe: new Describe(this, $("describe")),
-      choose: new Choose(this, $("choose")),
+      describe: new Describe(this, $("describe")), choose: new Choose(this, $("choose")),
       build: new Build(this, $("build")),
     };
     for (const button of document.querySelectorAll("button[data-step]"))
       button.addEventListener("click", () => this.go(button.dataset.step));
-    $("theme").addEventListener("click", () => switchTheme());
+    $("theme").addEventListener("click", switchTheme);
     $("save").addEventListener("click", () => this.save());
     this.showLedger(told.ledger);
     this.go("describe", false);
@@ -53,7 +45,7 @@ class Page {
     for (const [key, step] of Object.entries(this.steps)) {
       $(key).hidden = key !== name;
       document.querySelector(`button[data-step="${key}"]`).removeAttribute("aria-current");
-      if (key === name) step.enter();
+      if (key === name) step.enter?.();
     }
     document.querySelector(`button[data-step="${name}"]`).setAttribute("aria-current", "step");
     document.body.dataset.step = name;
@@ -79,11 +71,11 @@ class Page {
       if (turn !== this.asked) return; // a newer one is under way
       this.check = found;
       this.commands.check = found.command;
-      this.complain("");
+      complain("");
     } catch (problem) {
       if (turn !== this.asked) return;
       this.check = { ...this.check, valid: false };
-      this.complain(problem.message);
+      complain(problem.message);
     }
     $("schema").textContent = this.check.text;
     this.showCommands();
@@ -116,11 +108,6 @@ class Page {
     $("budget").title = `Ledger: ${ledger.path}`;
   }
 
-  complain(words) {
-    $("banner").hidden = !words;
-    $("banner").textContent = words;
-  }
-
   async save() {
     try {
       const { path } = await post("api/save", { document: this.document });
@@ -133,64 +120,24 @@ class Page {
   /** What a build would be asked for. */
   order() {
     const { settings } = this;
-    const unit = settings.unit || null;
+    const { epsilon, delta, output, focus, unit } = settings;
+    const nobody = settings.noPerson.split(",").map((each) => each.trim()).filter(Boolean);
     return {
-      document: this.document,
-      epsilon: settings.epsilon,
-      delta: settings.delta,
-      output: settings.output,
-      privacy_unit: unit,
+      document: this.document, epsilon, delta, output, privacy_unit: unit || null, focus,
       max_rows: unit ? Math.max(1, Number.parseInt(settings.maxRows, 10) || 1) : 1,
-      no_person: unit
-        ? settings.noPerson
-            .split(",")
-            .map((each) => each.trim())
-            .filter(Boolean)
-        : [],
-      focus: settings.focus,
+      no_person: unit ? nobody : [],
     };
   }
 }
 
-/** A number without zeros that say nothing. */
-export const trim = (x) => String(Number(x.toPrecision(6)));
-
-/** A labelled field of a form: its words, what to type into, and a remark. */
-export function field(words, input, remark = "") {
-  return element(
-    "label",
-    { class: "field" },
-    element("span", {}, words),
-    input,
-    element("small", {}, remark),
-  );
+function complain(words) {
+  $("banner").hidden = !words;
+  $("banner").textContent = words;
 }
 
-function switchTheme() {
-  const root = document.documentElement;
-  const dark = root.dataset.theme
-    ? root.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "light" : "dark";
-  try {
-    localStorage.setItem("theme", root.dataset.theme);
-  } catch {
-    /* it lasts until the page is left */
-  }
-}
-
-try {
-  document.documentElement.dataset.theme = localStorage.getItem("theme") ?? "";
-} catch {
-  /* the system's scheme, then */
-}
+restoreTheme();
 if (location.search) history.replaceState(null, "", location.pathname); // the token is in a cookie by now
 get("api/table").then(
-  (told) => {
-    new Page(told);
-  },
-  (problem) => {
-    $("banner").hidden = false;
-    $("banner").textContent = problem.message;
-  },
+  (told) => new Page(told),
+  (problem) => complain(problem.message),
 );

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from hdpview.domain import Ordered, calendar
 from hdpview.errors import QueryError, unknown_name
+from hdpview.explore.cache import LruCache
 from hdpview.explore.postgres import names
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.catalog.catalogue import MAX_CHARACTERS, CatalogEngine, SessionFacts
@@ -20,7 +21,6 @@ from hdpview.explore.postgres.catalog.layout import column_type
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import OutputColumn, PgType
-from hdpview.explore.recent import Recent
 from hdpview.pview import PView
 from hdpview.query.evaluate import Output, Result, describe, run
 from hdpview.query.question.where import name_in_sql, parse
@@ -116,8 +116,8 @@ class Answerer:
         self.views = dict(views)
         self.engine = CatalogEngine(views)
         self._bin_starts = {name: _bin_starts(view) for name, view in views.items()}
-        self._questions = Recent[_Question](_QUESTIONS_KEPT)
-        self._answers = Recent[ResultSet](_CELLS_KEPT)
+        self._questions = LruCache[_Question](_QUESTIONS_KEPT)
+        self._answers = LruCache[ResultSet](_CELLS_KEPT)
 
     def warm_up(self) -> None:
         """Answer a question of each kind before anyone asks, so that kernels are loaded or compiled."""

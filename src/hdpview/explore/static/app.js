@@ -7,19 +7,20 @@ import { Beside, shapeOf } from "./beside.js";
 import { Chart } from "./chart.js";
 import { Closer } from "./closer.js";
 import { Columns } from "./columns.js";
-import { download, saveExhibit } from "./exhibit.js";
+import { download } from "./exhibit.js";
 import { MeasureControl } from "./measure.js";
-import { nameOf } from "./model.js";
+import { isMeasured, nameOf } from "./model.js";
 import { Overlay } from "./overlay.js";
 import {
-  about, dimmed, element, inferred, inferredNote, percentWords, plainLabels, rounded, say,
+  about, dimmed, element, inferred, inferredNote, makeReadable, percentWords, plainNote, rounded, say,
 } from "./parts.js";
 import { report } from "./report.js";
 import { restoreTheme, stored, switchTheme } from "./settings.js";
 import { State, inWords } from "./state.js";
 import { Steps } from "./steps.js";
 import { get, offline } from "./transport.js";
-import { reasons, spent, trust } from "./trust.js";
+import { reasons, trust } from "./trust.js";
+import { wishLine } from "./wishes.js";
 
 const $ = (id) => document.getElementById(id);
 const on = (id, kind, act) => $(id).addEventListener(kind, act);
@@ -33,6 +34,7 @@ const parsed = (text) => {
   }
 };
 const PHONE = "(max-width: 760px)";
+const NEAR = 60; // pixels outside the window within which charts are drawn like those in sight
 
 class Page {
   constructor() {
@@ -226,7 +228,8 @@ class Page {
     return this.measured.measure;
   }
   get look() {
-    return { isLog: $("log").checked, isSorted: $("sort").value === "count" };
+    const isLog = $("log").checked && !isMeasured(this.measure);
+    return { isLog, isSorted: $("sort").value === "count" };
   }
 
   /** Show the view beside this one that was chosen, if any. */
@@ -256,10 +259,7 @@ class Page {
     const schema = await get(`/api/schema?view=${encodeURIComponent(view)}`);
     if (view !== this.wanted) return; // meanwhile another one was chosen
     forget();
-    for (const attribute of schema.attributes) {
-      attribute.rawLabels = attribute.labels;
-      attribute.labels = plainLabels(attribute);
-    }
+    makeReadable(schema);
     const isAlike = shapeOf(this.schema?.attributes) === shapeOf(schema.attributes);
     const kept = !hash && isAlike ? this.state.snapshot() : null;
     Object.assign(this, {
@@ -317,9 +317,8 @@ class Page {
     return this.show();
   }
 
-  /** What is asked for the charts. */
-  question() {
-    const attributes = this.arrangement.visible();
+  /** What is asked for some charts. */
+  question(attributes) {
     const own = {};
     for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
     const groups = Object.fromEntries(
@@ -328,13 +327,25 @@ class Page {
     return { view: this.view, where: this.state.where(), own, attributes, groups, measure: this.measure };
   }
 
+  /** Charts in the order in which they are asked for: those in sight first, the others at rest only. */
+  batches(moving) {
+    const names = this.arrangement.visible();
+    const isSeen = (name) => {
+      const { top, bottom } = this.charts.get(name).card.getBoundingClientRect();
+      return bottom > -NEAR && top < window.innerHeight + NEAR;
+    };
+    const seen = new Set(names.filter(isSeen));
+    const others = moving ? [] : names.filter((name) => !seen.has(name));
+    return [[...seen], ...(others.length ? [others] : [])];
+  }
+
   /**
    * Ask for what the filter lets through and draw it. `moving`: a gesture goes on; `isStep`: undo leads
    * here.
    */
   async show(moving = false, isStep = true) {
-    const question = this.question();
-    const { where } = question;
+    const questions = this.batches(moving).map((names) => this.question(names));
+    const [{ where }] = questions;
     const asked = this.state.snapshot();
     const link = this.link();
     const turn = (this.turn += 1);
@@ -342,30 +353,25 @@ class Page {
     delete document.body.dataset.shown;
     this.write(where ?? "");
     this.controls();
+    $("log-label").hidden = isMeasured(this.measure);
     try {
-      const [answer, other, beside] = await dimmed(
-        document.body,
-        Promise.all([
-          ask("/api/histograms", question), this.overlay.ask(question), this.beside.ask(question),
-        ]),
-      );
-      if (!answer) return;
-      $("error").textContent = "";
-      this.answered = asked;
-      this.filtered = answer.filtered;
-      if (!moving) {
-        // How charts are drawn may have changed meanwhile; the filter may not, unless a newer answer is due.
-        const now = turn === this.turn ? this.link() : link;
-        const isDue = isStep || (this.due > 0 && this.due <= turn);
-        this.steps.remember(now, isDue && now !== this.steps.link);
-        if (this.due <= turn) this.due = 0;
+      for (const [i, question] of questions.entries()) {
+        const lane = i ? "out of sight" : "";
+        const [answer, other, beside] = await dimmed(
+          document.body,
+          Promise.all([
+            ask("/api/histograms", question, `histograms ${lane}`), this.overlay.ask(question, lane),
+            this.beside.ask(question, lane),
+          ]),
+        );
+        if (!answer || (i && turn !== this.turn)) return;
+        if (!i) this.#arrive(answer, asked, { turn, link, moving, isStep });
+        this.draw(answer, other, moving);
+        if (beside) this.beside.draw(beside, moving);
       }
-      this.controls();
-      this.draw(answer, other, moving);
-      if (beside) this.beside.draw(beside, moving);
       if (!moving) {
-        this.speak(answer.count);
-        this.note(answer.count);
+        this.speak();
+        this.note(this.count);
         this.overlay.markDifferences(() => turn === this.turn);
         await this.closer.refresh();
       }
@@ -376,6 +382,24 @@ class Page {
     }
     // At rest: for whoever waits for the page, such as a test.
     if (turn === this.turn) document.body.dataset.shown = where ?? "everything";
+  }
+
+  /** There is an answer: its filter is the one that is shown, and a step of the history. */
+  #arrive({ filtered, count, overall, leftOut }, asked, { turn, link, moving, isStep }) {
+    $("error").textContent = "";
+    this.answered = asked;
+    this.filtered = filtered;
+    if (!moving) {
+      // How charts are drawn may have changed meanwhile; the filter may not, unless a newer answer is due.
+      const now = turn === this.turn ? this.link() : link;
+      const isDue = isStep || (this.due > 0 && this.due <= turn);
+      this.steps.remember(now, isDue && now !== this.steps.link);
+      if (this.due <= turn) this.due = 0;
+    }
+    this.controls();
+    this.tellCount(count, moving);
+    this.tell([...count.notes.map(plainNote), ...inferredNote(this.schema, filtered)]);
+    this.tellMeasure(overall ?? null, leftOut);
   }
 
   fail(text) {
@@ -426,7 +450,7 @@ class Page {
     $("reset").disabled = this.state.where() === null;
   }
 
-  draw({ count, histograms, filtered }, other, moving) {
+  tellCount(count, moving) {
     const [told, low, high] = rounded(count.estimate, count.lower, count.upper);
     const isUnknown = count.upper <= 0 && count.notes.length;
     say($("count"), told);
@@ -444,9 +468,9 @@ class Page {
     say($("verdict"), verdict);
     this.count = count;
     if (!moving) this.tellSure();
-    this.tell([...count.notes, ...inferredNote(this.schema, filtered)]);
-    const isWhole = (name) => !this.state.filters[name] && histograms[name].value;
-    this.tellMeasure(histograms[Object.keys(histograms).find(isWhole)]);
+  }
+
+  draw({ histograms, filtered }, other, moving) {
     for (const [name, chart] of this.charts) {
       if (!histograms[name]) continue;
       chart.answered = this.answered;
@@ -465,16 +489,14 @@ class Page {
   }
 
   /** The measure of all records under the filter, and how many it leaves out. */
-  tellMeasure(measured) {
+  tellMeasure(overall, leftOut) {
     const { measure } = this;
-    this.leftOut = "";
-    this.overall = measured?.overall ?? null;
-    if (!measured?.overall) {
+    Object.assign(this, { overall, leftOut: "" });
+    if (!overall) {
       say($("measured"), "");
       return;
     }
-    const { estimate, lower, upper } = measured.overall;
-    const { leftOut } = measured;
+    const { estimate, lower, upper } = overall;
     const value =
       measure.kind === "rate" ? percentWords(estimate, lower, upper) : about(estimate, lower, upper, 0);
     if (leftOut && leftOut.upper > 0.5) {
@@ -496,11 +518,12 @@ class Page {
         ? "These attributes were counted together."
         : "These attributes were not counted together: their relationship is modelled.",
     ];
+    const where = this.state.where();
+    const wish = where ? [wishLine(this.view, where, this.count)] : [];
     const show = () =>
-      $("sure").querySelector("div").replaceChildren(...lines.map((line) => element("p", {}, line)));
+      $("sure").querySelector("div").replaceChildren(...lines.map((line) => element("p", {}, line)), ...wish);
     show();
     if (offline) return;
-    const where = this.state.where();
     const sure = guaranteed ?? (await this.#guaranteed(where));
     if (!sure || turn !== this.turn) return;
     lines.splice(1, 0, `Guaranteed, whatever the data: ${rounded(sure[0], ...sure).slice(1).join(" to ")}.`);
@@ -524,6 +547,7 @@ class Page {
     $("pinned").replaceChildren(...visible.filter(isPinned).map((name) => this.cardOf(name)));
     const others = visible.filter((name) => !isPinned(name));
     $("charts").replaceChildren(...others.map((name) => this.cardOf(name)));
+    $("charts").classList.toggle("paired", this.beside.charts.size > 0);
     if (focused?.isConnected) focused.focus();
     this.columns.draw();
   }
@@ -562,7 +586,8 @@ class Page {
   share({ estimate, lower, upper }) {
     const all = this.schema.estimated_records;
     if (!this.state.where() || !(all > 0)) return "";
-    return `, ${rounded(...[estimate, lower, upper].map((end) => (100 * end) / all), 0.1)[0]}% of all`;
+    const [told] = rounded(...[estimate, lower, upper].map((end) => (100 * end) / all), 0.1);
+    return `, ${estimate > 0 && Number(told) === 0 ? "<0.1" : told}% of all`;
   }
 
   /** Sentences on what the filter meets: the first line is always there, all of them on request. */
@@ -594,7 +619,7 @@ class Page {
       this.show();
     };
     if (this.state.custom) chips.unshift(chip("custom SQL", "Remove the custom SQL", clear));
-    const none = "No filter: all records. Drag over a chart or click a value.";
+    const none = "No filter yet. Drag or click in a chart.";
     $("chips").replaceChildren(...(chips.length ? chips : [element("span", { class: "quiet" }, none)]));
   }
 
@@ -604,14 +629,6 @@ class Page {
       `import hdpview as hv\n\nview = hv.open(${JSON.stringify(this.view)})\n` +
       `view.count(${where ? JSON.stringify(where) : ""})\n`
     );
-  }
-
-  saveExhibit(exhibit, kind) {
-    return saveExhibit(this, exhibit, kind);
-  }
-
-  spent() {
-    return spent(this.schema);
   }
 
   async copy(text, said) {

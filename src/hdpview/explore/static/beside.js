@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { Chart } from "./chart.js";
-import { about, inferred, plainLabels, say } from "./parts.js";
+import { about, inferred, makeReadable, say } from "./parts.js";
 import { get } from "./transport.js";
 
 const MOST_VIEWS = 12; // whose schemas are looked at
@@ -32,10 +32,7 @@ export class Beside {
     );
     if (name !== this.page.view) return; // meanwhile another one was opened
     for (const schema of found.filter(Boolean)) {
-      for (const attribute of schema.attributes) {
-        attribute.rawLabels = attribute.labels;
-        attribute.labels = plainLabels(attribute);
-      }
+      makeReadable(schema);
       if (shapeOf(schema.attributes) === shapeOf(attributes)) this.schemas.set(schema.name, schema);
     }
   }
@@ -59,8 +56,8 @@ export class Beside {
   }
 
   /** The answer of the other view to the same question; null where none is shown. */
-  ask(question) {
-    return this.name ? ask("/api/histograms", { ...question, view: this.name }, "beside") : null;
+  ask(question, lane) {
+    return this.name ? ask("/api/histograms", { ...question, view: this.name }, `beside ${lane}`) : null;
   }
 
   /** Show that answer, each pair of charts on one scale. */

@@ -1,10 +1,10 @@
 // The card of an attribute: a chart that filters, and what can be done with it.
 
 import { movable } from "./drag.js";
-import { grainsOf } from "./grain.js";
+import { grainsOf, singles } from "./grain.js";
 import { exhibitMenu } from "./menu.js";
-import { modelOf, nameOf, titleOf, wordsOf } from "./model.js";
-import { describing, element, percents, rounded, say, selectOf, set } from "./parts.js";
+import { isMeasured, modelOf, nameOf, textsOf, titleOf, wordsOf } from "./model.js";
+import { describing, element, rounded, say, selectOf, set, three } from "./parts.js";
 import { plot, show } from "./plot.js";
 import { inWords } from "./state.js";
 import { statementOf } from "./statements.js";
@@ -16,6 +16,8 @@ const FOUND = 40; // and by a search
 const FEW_BARS = 24; // of a rate or a mean: with more of them, each could be almost anything
 const PINNED = 8; // rows of a chart that stays in sight
 const GRIP = 7; // of a range's ends, in pixels
+const GAP = 11;
+const TRACK = 8; // between cards, and of the rows of the grid that they stand in
 
 export class Chart {
   /**
@@ -52,15 +54,19 @@ export class Chart {
         this.handle, this.card, (how) => page.arrange(name, how),
         (other, isAfter) => page.arrangeBeside(name, other, isAfter),
       );
-    this.card.addEventListener("pointerleave", () => this.leave());
+    this.card.addEventListener("pointerleave", ({ pointerType }) => {
+      if (pointerType !== "touch") this.leave(); // a finger has left when it is lifted
+    });
     this.#drag();
-    new ResizeObserver(() => {
+    const observer = new ResizeObserver(() => {
       const { clientWidth: width, clientHeight: height } = this.svg.parentElement;
+      this.card.style.gridRowEnd = `span ${Math.ceil((this.card.offsetHeight + GAP) / TRACK)}`;
       const isSame = width === this.width && (height === this.height || !attribute.ends);
       if (isSame || width < 40) return;
       Object.assign(this, { width, height });
       this.redraw();
-    }).observe(this.svg.parentElement);
+    });
+    for (const each of [this.svg.parentElement, this.card]) observer.observe(each);
   }
 
   #head() {
@@ -159,9 +165,10 @@ export class Chart {
   }
 
   get grain() {
-    const isMeasured = ["rate", "mean"].includes(this.page.measure.kind);
-    const few = isMeasured ? this.grains.find(({ groups }) => groups.length <= FEW_BARS) : null;
-    return this.grains.find(({ value }) => value === this.chosen) ?? few ?? this.grains[0];
+    const most = isMeasured(this.page.measure) ? FEW_BARS : Infinity;
+    const suits = ({ groups }) => groups.length <= most;
+    const chosen = this.grains.find(({ value }) => value === this.chosen);
+    return chosen ?? this.grains.find(suits) ?? this.grains[0];
   }
 
   /** The bars to ask for; null where each bin is one. */
@@ -322,15 +329,10 @@ export class Chart {
     const kind = model.kind;
     const isCount = kind === "records";
     const head = isCount ? "records" : kind === "percent" ? "percent" : nameOf(page.measure, attributeOf);
-    const counts = isCount ? [] : ["records", "records_lower", "records_upper"];
+    const counts = isCount ? [] : three("records");
     const every = [...model.bars, ...this.#others()];
-    const ends = (bar) => {
-      if (bar.value === null) return ["", "", ""];
-      const least = { records: 1, mean: 0 }[kind];
-      return least === undefined
-        ? percents(bar.value / 100, bar.lower / 100, bar.upper / 100)
-        : rounded(bar.value, bar.lower, bar.upper, least);
-    };
+    const ends = ({ value, lower, upper }) =>
+      value === null ? ["", "", ""] : textsOf([value, lower, upper], kind);
     const rows = every.map((bar) => [
       bar.label, ...ends(bar),
       ...(isCount ? [] : rounded(data.estimate[bar.index], data.lower[bar.index], data.upper[bar.index])),
@@ -340,7 +342,7 @@ export class Chart {
       file: attribute.name,
       where,
       lines: this.#captions(filter, other),
-      columns: [attribute.name, head, `${head}_lower`, `${head}_upper`, ...counts],
+      columns: [attribute.name, ...three(head), ...counts],
       nNames: 1,
       rows,
       sql: statementOf(attribute, isCount ? { kind } : page.measure, where, attributeOf, this.grain.value),
@@ -526,11 +528,11 @@ export class Chart {
     if (event.pointerType === "touch" && this.tapped !== code) {
       this.tapped = code;
       this.tell(code, event);
+      for (const next of ["pointerdown", "scroll"])
+        document.addEventListener(next, () => this.leave(), { once: true });
       return;
     }
     this.tapped = null;
     this.toggle(code, event.shiftKey);
   }
 }
-
-const singles = ({ labels }) => labels.map((label, code) => ({ first: code, last: code, label }));

@@ -32,22 +32,12 @@ export class Closer {
   setUp(schema) {
     this.schema = schema;
     this.panels = PANELS.map((Kind, i) => new Kind(this, this.#root(i)));
+    // It knows the filter that is kept as A, and what groups are called.
     this.compared = this.panels[PANELS.indexOf(ComparePanel)];
     // Of blocks, the engine computes no means; statements are read by the server.
     this.tabs[SUMMARY].hidden = offline && schema.made_of === "block";
     this.tabs[STATEMENT].hidden = offline;
     if (this.tabs[this.current].hidden) this.#turn(0);
-  }
-
-  /** The filter that was kept as A, whether there is one, and what a group is called. */
-  get kept() {
-    return this.compared.kept;
-  }
-  get hasKept() {
-    return this.compared.hasKept;
-  }
-  nameOf(letter) {
-    return this.compared.nameOf(letter);
   }
 
   /** What the open panel shows, to take away, and what it is called. */

@@ -135,9 +135,9 @@ export class Columns {
       const [above, below] = [">=", "<"].map((sign) => and(`${sql} ${sign} ${estimate}`));
       return { name: `${attribute} above its mean`, names: [attribute], first: above, second: below };
     }
-    if (page.closer.hasKept) {
-      const [a, b] = ["A", "B"].map((letter) => page.closer.nameOf(letter));
-      return { name: `${a} against ${b}`, names: [], first: page.closer.kept, second: where };
+    if (page.closer.compared.hasKept) {
+      const [a, b] = ["A", "B"].map((letter) => page.closer.compared.nameOf(letter));
+      return { name: `${a} against ${b}`, names: [], first: page.closer.compared.kept, second: where };
     }
     return null;
   }
@@ -169,8 +169,8 @@ export class Columns {
     this.draw();
     say(
       this.status,
-      `What goes with ${name}: the share of records that would have to change their value for both groups ` +
-        "to look alike. A click pins the chart.",
+      `${name}: percent of records that would have to change their value for both groups to look alike. ` +
+        "A click pins the chart.",
     );
   }
 }
@@ -179,7 +179,7 @@ const focusOf = ({ attribute, modelled }) => `--focus ${attribute},${modelled[0]
 
 const strengthWords = ({ estimate, lower, upper }) => {
   const [told, low] = percents(estimate, lower, Math.min(upper, 2 * estimate - lower));
-  return lower > 0 ? `about ${told}, at least ${low}` : `about ${told}, not clear`;
+  return lower > 0 ? `${told}, at least ${low}` : `${told}, not clear`;
 };
 
 /** An ordered attribute in a few groups; null where each value is one. */

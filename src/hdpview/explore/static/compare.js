@@ -1,7 +1,7 @@
 // The panel of two filters: how their records break down by an attribute, and whether their counts differ.
 
 import { Panel } from "./panel.js";
-import { about, choose, element, percents, rounded } from "./parts.js";
+import { about, choose, element, percents, rounded, three } from "./parts.js";
 import { statementOf } from "./statements.js";
 
 const MOST = 200; // values that are listed
@@ -117,7 +117,7 @@ export class ComparePanel extends Panel {
       file: "comparison",
       where: `${one}: ${this.kept ?? "all records"}; ${other}: ${where ?? "all records"}`,
       lines: [headline],
-      columns: [by.name, ...heads.flatMap((head) => [head, `${head}_lower`, `${head}_upper`]), "verdict"],
+      columns: [by.name, ...heads.flatMap(three), "verdict"],
       nNames: 1,
       rows: by.labels.map((label, i) => [
         label, ...["first", "second", "difference"].flatMap((side) => span(side, i)), verdict(i),

@@ -32,9 +32,8 @@ export class Engine {
       "/api/views": () => [this.schema], "/api/schema": () => this.schema,
       "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body),
       "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body),
-      "/api/rates": () => this.rates(body), "/api/shares": () => this.shares(body),
-      "/api/statistics": () => this.statistics(body), "/api/association": () => this.association(body),
-      "/api/blocks": () => this.blocks(body),
+      "/api/shares": () => this.shares(body), "/api/statistics": () => this.statistics(body),
+      "/api/association": () => this.association(body), "/api/blocks": () => this.blocks(body),
     };
     if (!answers[path]) throw new Refusal("This page does not answer that. hdpview explore does.");
     return answers[path]();
@@ -98,12 +97,11 @@ export class Engine {
    * own: single attributes' conditions; groups: for some attributes, [first, last] code of each bar; measure:
    * { kind: "percent" }, { kind: "rate", attribute, code, missing: "out" or "no" } or
    * { kind: "mean", attribute }.
-   * Answers counts, their total, and where a measure is asked for its values and that of all bars together.
+   * Answers counts and their totals; of a rate or a mean, its values and that of all records, too.
    */
-  histograms({ where, own = {}, attributes = null, shares: inShares = false, groups = {}, measure = null }) {
+  histograms({ where, own = {}, attributes = null, groups = {}, measure: asked = null }) {
     const histograms = {};
     const boxes = new Map();
-    const asked = inShares ? { kind: "percent" } : measure;
     this.attributes.forEach(({ name }, a) => {
       if (attributes && !attributes.includes(name)) return;
       const text = Object.hasOwn(own, name) ? own[name] : where;
@@ -111,12 +109,13 @@ export class Engine {
       const bars = groups[name] ?? null;
       const under = boxes.get(text);
       histograms[name] = { ...this.#histogram(a, under, bars), total: this.#total(under) };
-      if (asked && !(this.hasBlocks && inShares))
+      if (asked)
         Object.assign(histograms[name], this.#measured(a, under, bars, asked));
     });
+    if (!boxes.has(where)) boxes.set(where, this.#boxes(where));
     return {
-      count: this.count(where),
-      histograms,
+      count: this.count(where), histograms,
+      ...(asked?.attribute && this.#overall(boxes.get(where), asked)),
       filtered: [...read(where, this.attributes).keys()]
         .sort((x, y) => x - y)
         .map((a) => this.attributes[a].name),
@@ -133,22 +132,34 @@ export class Engine {
   /** The values of a measure by an attribute, and of all records; shares where it measures itself. */
   #measured(a, under, groups, { kind, attribute, code, missing }) {
     if (kind === "records") return {};
-    this.#needMixture();
+    if (kind === "percent") this.#needMixture();
     const m = kind === "percent" ? a : this.#number(attribute);
     if (m === a) return { share: this.#valueShares(a, under, groups) };
     const cells = this.#cells(a, under.box, groups);
     const rest = without(under.box, a);
     const boxes = cells.map(({ f }) => new Map([...rest, [a, f]]));
-    const span = kind === "mean" ? this.#meanIn(m) : this.#rateIn(m, code, missing === "no");
-    const column = (spans) => ({
-      estimate: spans.map((each) => each?.estimate ?? null), lower: spans.map((each) => each?.lower ?? null),
-      upper: spans.map((each) => each?.upper ?? null),
-    });
-    under.overall ??= {
-      overall: span(under.box),
-      leftOut: missing === "no" ? null : this.#missing(m, under.box),
+    const spans = boxes.map(this.#spanOf({ kind, attribute, code, missing }));
+    const column = (end) => spans.map((each) => each?.[end] ?? null);
+    return {
+      value: { estimate: column("estimate"), lower: column("lower"), upper: column("upper") },
+      ...this.#overall(under, { kind, attribute, code, missing }),
     };
-    return { value: column(boxes.map(span)), ...under.overall };
+  }
+
+  /** How a rate or a mean of the records of a box is computed. */
+  #spanOf({ kind, attribute, code, missing }) {
+    this.#needMixture();
+    const m = this.#number(attribute);
+    return kind === "mean" ? this.#meanIn(m) : this.#rateIn(m, code, missing === "no");
+  }
+
+  /** A rate or a mean of all records under a condition, and how many it leaves out, computed once. */
+  #overall(under, measure) {
+    under.overall ??= {
+      overall: this.#spanOf(measure)(under.box),
+      leftOut: measure.missing === "no" ? null : this.#missing(this.#number(measure.attribute), under.box),
+    };
+    return under.overall;
   }
 
   /** The records of a box in which an attribute is missing; null where it never is. */
@@ -169,12 +180,9 @@ export class Engine {
     known.condition = "known";
     return (box) => {
       const all = known.every((each) => each === 1) ? box : times(box, new Map([[m, known]]));
-      const { ratio, off, unsafe } = this.#ratio([times(box, new Map([[m, value]])), all]);
+      const { ratio, off } = this.#ratio([times(box, new Map([[m, value]])), all]);
       if (ratio === null) return null;
-      return {
-        estimate: ratio, lower: unsafe ? 0 : Math.max(ratio - off, 0),
-        upper: unsafe ? 1 : Math.min(ratio + off, 1),
-      };
+      return { estimate: ratio, lower: Math.max(ratio - off, 0), upper: Math.min(ratio + off, 1) };
     };
   }
 
@@ -224,7 +232,7 @@ export class Engine {
     for (const cell of cells) {
       const f = cell.f instanceof Float64Array ? cell.f : cellOf(cell.f, box.get(a));
       const own = new Map([...without(box, a), [a, f]]);
-      const { ratio, off, unsafe } =
+      const { ratio, off } =
         nPossible && isReached(cell)
           ? this.#ratioOf(
               this.parts.map((part, i) => part.withTotal(own, total[i])),
@@ -321,8 +329,8 @@ export class Engine {
           estimate, Math.min(estimate, Math.max(0, grid.lower[i][j] / Math.max(of.upper, 1e-9))),
           Math.max(estimate, of.lower > 0 ? Math.min(1, grid.upper[i][j] / of.lower) : 1),
         ];
-      const { off, unsafe } = this.#ratio(part(i, j));
-      return [estimate, unsafe ? 0 : Math.max(0, estimate - off), unsafe ? 1 : Math.min(1, estimate + off)];
+      const { off } = this.#ratio(part(i, j));
+      return [estimate, Math.max(0, estimate - off), Math.min(1, estimate + off)];
     };
     const spans = grid.estimate.map((row, i) => row.map((_, j) => one(i, j)));
     const side = (k) => spans.map((row) => row.map((span) => span[k]));
@@ -365,59 +373,21 @@ export class Engine {
     return found;
   }
 
-  /** Of the records with each value of an attribute, the share that satisfies a condition. */
-  rates({ where, outcome, attribute }) {
-    this.#needMixture();
-    const also = this.#box(read(outcome, this.attributes));
-    const { codes, boxes, notes: told } = this.#groups(where, attribute);
-    const found = { codes, estimate: [], lower: [], upper: [], notes: told };
-    for (const group of boxes) {
-      const { ratio, off } = this.#ratio([times(group, also), group]);
-      found.estimate.push(ratio);
-      found.lower.push(ratio === null ? null : Math.max(ratio - off, 0));
-      found.upper.push(ratio === null ? null : Math.min(ratio + off, 1));
-    }
-    return found;
-  }
-
-  /** The values of an attribute that are possible under a condition, and the box of each; of null, all. */
-  #groups(where, attribute) {
-    const { asked, box, wide } = this.#boxes(where);
-    const told = notes(asked, this.attributes);
-    if (attribute === null) return { codes: [], boxes: [box], notes: told };
-    const a = this.#number(attribute);
-    const rest = without(box, a);
-    const reach = this.#points(a, wide);
-    const points = isPossible(without(wide, a))
-      ? this.#points(a, box).filter(({ code }) => reach[code].value > 0)
-      : [];
-    const codes = points.map(({ code }) => code);
-    return { codes, boxes: points.map((point) => new Map([...rest, [a, point]])), notes: told };
-  }
-
   /**
-   * Statistics of a number: of all records under a condition, or by the values of another attribute.
-   * measures: "mean", "sum", or the share of records that a quantile has below it. Answers a list for each.
+   * Statistics of a number over the records under a condition. measures: "mean", or the share of records that
+   * a quantile has below it. Answers a span for each, null where there are no records.
    */
-  statistics({ where, attribute, by = null, measures }) {
+  statistics({ where, attribute, measures }) {
     this.#needMixture();
     const a = this.#number(attribute);
     if (!["integer", "real"].includes(this.attributes[a].kind))
       throw new Refusal(`'${attribute}' is not a number. Count its values instead.`);
-    const { codes, boxes, notes: told } = this.#groups(where, by);
+    const { asked, box } = this.#boxes(where);
     const values = valuesOf(this.attributes[a]);
-    const records = boxes.map((box) => (values.known ? times(box, new Map([[a, values.known]])) : box));
-    const one = (box, measure) => {
-      if (measure === "mean") return this.#mean(a, box, values);
-      if (measure === "sum") return this.#sum(a, box, values);
-      return this.#quantile(a, box, measure, boxes.length);
-    };
-    const found = measures.map((measure) => {
-      const spans = records.map((box) => one(box, measure));
-      const column = (key) => spans.map((span) => (Number.isFinite(span?.[key]) ? span[key] : null));
-      return { estimate: column("estimate"), lower: column("lower"), upper: column("upper") };
-    });
-    return { codes, found, notes: told };
+    const records = values.known ? times(box, new Map([[a, values.known]])) : box;
+    const spanOf = (measure) =>
+      measure === "mean" ? this.#mean(a, records, values) : this.#quantile(a, records, measure);
+    return { found: measures.map(spanOf), notes: notes(asked, this.attributes) };
   }
 
   #mean(a, records, values) {
@@ -434,16 +404,6 @@ export class Engine {
     };
   }
 
-  #sum(a, records, values) {
-    if (!(this.#added((part) => part.estimate(records)) > 1e-9)) return null;
-    const { estimate, half } = this.#linear(new Map([...records, [a, values.times(records.get(a))]]));
-    const floor = values.least >= 0 ? 0 : -Infinity;
-    return {
-      estimate, lower: Math.min(Math.max(estimate - half, floor), estimate),
-      upper: Math.max(estimate + half, estimate),
-    };
-  }
-
   /**
    * A sum over a box, and half the width of its interval. records: the box of the records that it is about,
    * where what they add may be negative.
@@ -456,8 +416,7 @@ export class Engine {
     return { estimate: estimates.reduce((x, y) => x + y, 0), half: this.tail * Math.sqrt(variance) };
   }
 
-  /** nGroups: how many quantiles are looked for together. */
-  #quantile(a, records, share, nGroups) {
+  #quantile(a, records, share) {
     const attribute = this.attributes[a];
     const own = records.get(a);
     const kept = own === undefined ? null : dense(own, this.sizes[a]);
@@ -482,7 +441,7 @@ export class Engine {
       const found = this.#linear(new Map([...rest, [a, f]]), estimates, records);
       return [found.estimate + found.half, found.estimate - found.half];
     };
-    const [first, last] = codesAround(attribute.nValues, nGroups, ends);
+    const [first, last] = codesAround(attribute.nValues, ends);
     const { edges, kind } = attribute;
     return {
       estimate, lower: Math.min(edges[first], estimate),

@@ -5,7 +5,7 @@
 // of texts), the SQL that says the same, and a drawing: picture(width) gives SVG nodes and their height.
 
 import { FONT, element, widthOf } from "./parts.js";
-import { facts } from "./transport.js";
+import { facts, file } from "./transport.js";
 import { spent } from "./trust.js";
 
 const WIDTH = 760;
@@ -126,7 +126,10 @@ export const asCsv = (page, exhibit) =>
 export async function saveExhibit(page, exhibit, kind) {
   const name = exhibit.file.replace(/[^\w-]+/g, "_");
   if (kind === "CSV") download(`${name}.csv`, asCsv(page, exhibit), "text/csv");
-  else if (kind === "PNG") download(`${name}.png`, await asPng(pictureOf(page, exhibit)));
+  else if (kind === "Parquet") {
+    const asked = { view: page.view, sql: exhibit.sql, format: "parquet" };
+    download(`${name}.parquet`, await file("/api/table", asked));
+  } else if (kind === "PNG") download(`${name}.png`, await asPng(pictureOf(page, exhibit)));
   else {
     const text = new XMLSerializer().serializeToString(pictureOf(page, exhibit));
     download(`${name}.svg`, text, "image/svg+xml");

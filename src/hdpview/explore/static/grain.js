@@ -12,7 +12,7 @@ const CALENDAR = {
 const dayOf = (end) => new Date(`${/'(.+)'/.exec(end)[1].replace(" ", "T")}Z`);
 
 /** One group for each bin: [first, last] code, label. */
-const single = ({ labels }) => labels.map((label, code) => ({ first: code, last: code, label }));
+export const singles = ({ labels }) => labels.map((label, code) => ({ first: code, last: code, label }));
 
 /** Gather neighbouring bins with the same key. */
 function gathered(attribute, keyOf, labelOf) {
@@ -44,16 +44,16 @@ const byCalendar = (attribute, unit) =>
 
 /** The grains of an attribute's chart, the finest first, each { value, name, groups }. */
 export function grainsOf(attribute) {
-  const finest = { value: "", name: "each bin", groups: single(attribute) };
+  const finest = { value: "", name: "each bin", groups: singles(attribute) };
   if (!attribute.ends || attribute.unequal) return [finest];
-  const nValues = attribute.ends.length - 1;
   let choices = [];
   if (attribute.kind === "datetime")
     choices = Object.keys(CALENDAR).map((unit) => ({
       value: unit, name: `by ${unit}`, groups: byCalendar(attribute, unit),
     }));
   else {
-    const width = (Number(attribute.ends.at(-1)) - Number(attribute.ends[0])) / nValues;
+    // The last bin may be narrower than the others.
+    const width = Number(attribute.ends[1]) - Number(attribute.ends[0]);
     const powers = Array.from({ length: 12 }, (_, i) => 10 ** (Math.floor(Math.log10(width)) + i));
     choices = powers
       .flatMap((power) => [power, 2 * power, 5 * power])

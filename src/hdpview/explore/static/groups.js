@@ -1,11 +1,10 @@
 // The panel of groups: counts, shares and the measure by one or two attributes.
 
-import { download } from "./exhibit.js";
-import { nameOf } from "./model.js";
+import { isMeasured, nameOf } from "./model.js";
 import { LISTED, Panel } from "./panel.js";
-import { choose, element, inferredNote, percents, rounded } from "./parts.js";
+import { choose, inferredNote, percents, rounded, three } from "./parts.js";
 import { statementOf } from "./statements.js";
-import { file, offline } from "./transport.js";
+import { offline } from "./transport.js";
 
 const RECORDS = { kind: "records" };
 const UNKNOWN = ["", "", ""];
@@ -15,9 +14,8 @@ export class GroupsPanel extends Panel {
     super(closer, root);
     this.group = this.attributeList("Group by", this.names);
     this.second = this.attributeList("and by", ["", ...this.names], "");
-    const parquet = element("button", { onclick: () => this.#parquet() }, "Save as Parquet");
-    parquet.hidden = offline;
-    this.fill("the table", ["by", this.group, "and", this.second, parquet], ["CSV", "PNG", "SVG"]);
+    const kinds = ["CSV", ...(offline ? [] : ["Parquet"]), "PNG", "SVG"];
+    this.fill("the table", ["by", this.group, "and", this.second], kinds);
   }
 
   look() {
@@ -27,16 +25,6 @@ export class GroupsPanel extends Panel {
   take({ by, and }) {
     choose(this.group, by);
     choose(this.second, and);
-  }
-
-  async #parquet() {
-    if (!this.exhibit) return;
-    const { sql } = this.exhibit;
-    const asked = { view: this.page.view, sql, format: "parquet" };
-    await file("/api/table", asked).then(
-      (bytes) => download("groups.parquet", bytes),
-      (problem) => this.page.fail(problem.message),
-    );
   }
 
   async refresh() {
@@ -72,16 +60,16 @@ export class GroupsPanel extends Panel {
     const { page } = this;
     const { name } = attribute;
     const { measure } = page;
-    const isMeasured = ["rate", "mean"].includes(measure.kind) && measure.attribute !== name;
+    const hasMeasure = isMeasured(measure) && measure.attribute !== name;
     const question = { where, own: {}, attributes: [name], groups: {} };
     const [shared, measured] = await Promise.all([
       this.ask("/api/histograms", { ...question, measure: { kind: "percent" } }, "table"),
-      isMeasured ? this.ask("/api/histograms", { ...question, measure }, "table measured") : null,
+      hasMeasure ? this.ask("/api/histograms", { ...question, measure }, "table measured") : null,
     ]);
-    if (!shared || (isMeasured && !measured)) return null;
+    if (!shared || (hasMeasure && !measured)) return null;
     const { estimate, lower, upper, share } = shared.histograms[name];
     const value = measured?.histograms[name].value;
-    const title = isMeasured ? nameOf(measure, (each) => page.attribute(each)) : "records";
+    const title = hasMeasure ? nameOf(measure, (each) => page.attribute(each)) : "records";
     const valueOf = (i) => {
       const ends = [value.estimate[i], value.lower[i], value.upper[i]];
       if (ends.some((end) => typeof end !== "number")) return UNKNOWN;
@@ -91,13 +79,12 @@ export class GroupsPanel extends Panel {
       typeof share?.lower[i] === "number"
         ? percents(share.estimate[i], share.lower[i], share.upper[i])
         : UNKNOWN;
-    const leftOut = isMeasured && measure.kind === "rate" ? page.leftOut : "";
-    const three = (head) => [head, `${head}_lower`, `${head}_upper`];
+    const leftOut = hasMeasure && measure.kind === "rate" ? page.leftOut : "";
     return {
       title: `${title[0].toUpperCase()}${title.slice(1)}`,
-      columns: [...three("records"), ...three("share"), ...(isMeasured ? three(title) : [])],
+      columns: [...three("records"), ...three("share"), ...(hasMeasure ? three(title) : [])],
       rows: attribute.labels.map((label, i) => [
-        label, ...rounded(estimate[i], lower[i], upper[i]), ...shareOf(i), ...(isMeasured ? valueOf(i) : []),
+        label, ...rounded(estimate[i], lower[i], upper[i]), ...shareOf(i), ...(hasMeasure ? valueOf(i) : []),
       ]),
       counts: estimate,
       least: lower,
@@ -112,7 +99,7 @@ export class GroupsPanel extends Panel {
     const [estimate, lower, upper] = ["estimate", "lower", "upper"].map((key) => answer[key].flat());
     const label = (i) => [a.labels[Math.floor(i / b.labels.length)], b.labels[i % b.labels.length]];
     return {
-      title: "Records", columns: ["records", "records_lower", "records_upper"],
+      title: "Records", columns: three("records"),
       rows: estimate.map((value, i) => [...label(i), ...rounded(value, lower[i], upper[i])]),
       counts: estimate, least: lower, most: upper, notes: answer.notes,
     };

@@ -1,7 +1,10 @@
 // Two attributes as a picture. A few paths hold all cells; one of them is pointed at, by mouse or arrows, and
 // read in words.
 
-import { about, element, inFull, percent, percentWords, percents, rounded, set, shortened } from "./parts.js";
+import {
+  about, element, inFull, percent, percentWords, percents, rounded, set, shortened, widthOf,
+} from "./parts.js";
+import { box, tidy } from "./plot.js";
 
 // Light to dark in grey, too.
 const COLOURS = ["#fdf6e3", "#f6d7a7", "#eeb479", "#de8a5a", "#c25f4f", "#963f4f", "#62294d", "#2f1a3d"];
@@ -11,13 +14,8 @@ const SWATCH = 26;
 const LETTER = 6.6; // width of one, in pixels
 const MOST_LETTERS = 18; // of a name
 const FINE = 4; // cells narrower than FINE pixels have no gaps between them
-const tidy = (x) => Math.round(x * 100) / 100;
 const text = (x, y, content, more = {}) =>
   element("text", { x, y, "font-size": 11, fill: "currentColor", ...more }, content);
-
-/** The path around a box. */
-const outline = (x, y, width, height) =>
-  `M${tidy(x)} ${tidy(y)}h${tidy(width)}v${tidy(height)}h${tidy(-width)}z`;
 
 export class Heatmap {
   /**
@@ -101,7 +99,7 @@ export class Heatmap {
         const wide = tidy((next - i) * this.width - gap);
         drawn
           .get(look)
-          .push(outline(this.left + i * this.width, TOP + j * this.height, wide, this.height - 0.4));
+          .push(box(this.left + i * this.width, TOP + j * this.height, wide, this.height - 0.4));
       }
     }
     return [...drawn].map(([look, boxes]) => {
@@ -132,7 +130,7 @@ export class Heatmap {
 
   #outlines(blocks) {
     const line = ([x1, x2, y1, y2]) =>
-      outline(
+      box(
         this.left + x1 * this.width, TOP + y1 * this.height, (x2 - x1) * this.width, (y2 - y1) * this.height,
       );
     return blocks.length
@@ -148,7 +146,8 @@ export class Heatmap {
   #names() {
     const { a, b } = this;
     const every = Math.ceil(b.labels.length / 26);
-    const wide = Math.max(1, Math.ceil(60 / this.width));
+    const longest = Math.max(...a.labels.map((label) => widthOf(label, 11)));
+    const wide = Math.max(1, Math.ceil(Math.min(48, longest + 6) / this.width));
     const room = wide * this.width - 4;
     // A name for every cell stands in its middle; one for several at their beginning.
     const place = (i) => this.left + (wide === 1 ? i + 0.5 : i) * this.width;

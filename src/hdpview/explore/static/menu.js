@@ -1,5 +1,6 @@
 // A button that opens to things to do. Not a list: in those, an arrow key alone would already do it.
 
+import { saveExhibit } from "./exhibit.js";
 import { element } from "./parts.js";
 
 const EDGE = 8; // pixels between a menu and the end of the window
@@ -54,7 +55,8 @@ export function exhibitMenu(page, what, face, exhibitOf, kinds = ["PNG", "SVG", 
   return menu(`${face === "⋯" ? "More on" : "Save"} ${what}`, face, () => [
     ...more(),
     ...kinds.map((kind) => [
-      `Save as ${kind}`, `Save ${what} as ${kind}`, withExhibit((exhibit) => page.saveExhibit(exhibit, kind)),
+      `Save as ${kind}`, `Save ${what} as ${kind}`,
+      withExhibit((exhibit) => saveExhibit(page, exhibit, kind)),
     ]),
     ["Copy SQL", `Copy the SQL of ${what}`, withExhibit(({ sql }) => page.copy(sql, "SQL copied"))],
     ["Copy link", `Copy a link to ${what}`, () => page.copy(location.href, "Link copied")],

@@ -1,15 +1,19 @@
 // What a chart shows, in numbers and words: everything that is drawn, saved, read aloud and written to files
 // comes from here.
 
-import { about, bound, describing, percentWords, percents, rounded, ticksBetween } from "./parts.js";
+import { about, bound, describing, percentWords, percents, rounded, short, ticksBetween } from "./parts.js";
 import { topOf } from "./plot.js";
 
 const LINE_FROM = 12; // dates in so many bars are a line
 const MOST_NAMES = 34; // letters of all names together that have room beside each other
-const NOTHING = 0.1; // a count below this part of its upper end has no distribution worth drawing
+const LARGE = 10_000; // from here on numbers under an axis are written in short
+const NOTHING = 0.2; // a count below this part of its upper end has no distribution worth drawing
 const VAGUE = 0.8; // an interval of so much of what is possible says nothing
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+/** Whether a measure is of an outcome, not a number of records. */
+export const isMeasured = ({ kind }) => kind === "rate" || kind === "mean";
 
 /** What a measure is called: "records", "percent", "rate of readmitted = true", "mean of age". */
 export function nameOf({ kind, attribute, code, missing }, attributeOf) {
@@ -38,19 +42,18 @@ function spansOf(data, kind) {
 function othersOf(other, data, kind) {
   if (!other) return null;
   const times = kind === "rate" ? 100 : 1;
-  if (kind === "rate" || kind === "mean")
+  if (isMeasured({ kind }))
     return other.value?.estimate.map((value) => (value === null ? null : value * times)) ?? null;
   const base = sum(other.estimate);
   const all = kind === "percent" ? 100 : sum(data.estimate);
   return base > 0 ? other.estimate.map((value) => (value * all) / base) : null;
 }
 
-const textOf = (span, kind) => {
-  if (!span) return "—";
-  const [value, low, high] = span;
-  if (kind === "records") return rounded(value, low, high)[0];
-  return kind === "mean" ? rounded(value, low, high, 0)[0] : percents(value / 100, low / 100, high / 100)[0];
-};
+/** A value and the ends of its interval, in the unit of the axis, as text. */
+export const textsOf = (span, kind) =>
+  kind === "records" || kind === "mean"
+    ? rounded(...span, Number(kind === "records"))
+    : percents(...span.map((end) => end / 100));
 
 /**
  * groups: what each bar gathers; data: an answer of the engine; other: one to compare with; measure: what is
@@ -60,7 +63,8 @@ export function modelOf(chart) {
   const { attribute, groups, data, filter, other, measure, look, difference, listed, range, top } = chart;
   const kind = kindOf(data, measure);
   const spans = spansOf(data, kind);
-  const others = othersOf(other, data, kind);
+  const isFlat = data.total !== undefined && isNothing(data.total);
+  const others = isFlat ? null : othersOf(other, data, kind);
   const isMissing = (group) => attribute.nullable && group.first === attribute.labels.length - 1;
   const isCount = kind === "records" || kind === "percent";
   const all = range ? range[1] - range[0] : 100;
@@ -68,12 +72,12 @@ export function modelOf(chart) {
   const bars = groups.map((group, i) => ({
     index: i, code: group.first, label: group.label, isMissing: isMissing(group),
     value: spans[i]?.[0] ?? null, lower: spans[i]?.[1] ?? null, upper: spans[i]?.[2] ?? null,
-    number: textOf(spans[i], kind), isFaint: isFaint(spans[i]), isOff: isOff(attribute, group, filter),
+    number: isFlat ? "" : spans[i] ? textsOf(spans[i], kind)[0] : "—", isFaint: isFaint(spans[i]),
+    isOff: isOff(attribute, group, filter),
     isDifferent: difference?.lower[i] > 0 || difference?.upper[i] < 0, other: others?.[i] ?? null,
   }));
   const shown = listed(bars, look.isSorted);
   const isRows = !attribute.ends;
-  const isFlat = data.total !== undefined && isNothing(data.total);
   const model = {
     attribute, kind, bars: shown, isRows, isPoints: !isCount,
     isLine: attribute.kind === "datetime" && groups.length >= LINE_FROM,
@@ -108,7 +112,7 @@ function axisOf({ kind, overall, flat }, bars, isLog, top = 0) {
     return { from: from - room, to: to + room, isLog: false, unit };
   }
   const uppers = known.map(({ upper }) => upper);
-  const most = flat && !top ? 1 : Math.max(topOf([...values, overall ?? 0], uppers), top);
+  const most = flat && !top ? 0 : Math.max(topOf([...values, overall ?? 0], uppers), top);
   return { from: 0, to: unit === "%" ? Math.min(100, most) : most, isLog, unit };
 }
 
@@ -139,21 +143,33 @@ function uncertain(bars) {
   return runs;
 }
 
+const isNumeric = ({ kind }) => kind === "integer" || kind === "real";
+
+/** Ticks of large numbers in short: 2K, 7.5K, 100K+. */
+function shortened(ticks) {
+  const parsed = ticks.map(({ text }) => /^(-?[\d.]+)(\+?)$/.exec(text));
+  const texts = parsed.map((parts, i) => (parts ? short(Number(parts[1])) + parts[2] : ticks[i].text));
+  const isLarge = parsed.some((parts) => parts && Math.abs(Number(parts[1])) >= LARGE);
+  if (!isLarge || new Set(texts).size < ticks.length) return ticks;
+  return ticks.map((tick, i) => ({ ...tick, text: texts[i] }));
+}
+
 /** Names under the bars of an ordered attribute: all of a few, or round numbers or dates, and the last. */
-function ticksUnder({ kind, ends, unequal }, groups) {
+function ticksUnder(attribute, groups) {
+  const { kind, ends, unequal } = attribute;
   const n = groups.filter(({ first }) => first < ends.length - 1).length;
   const none = ({ first }) => ({ place: n + 0.5, text: "?", code: first, rank: 3 });
   const missing = groups.slice(n).map(none);
   const at = (i, text, rank = 0) => ({ place: i + 0.5, text, code: groups[i].first, rank });
   if (n <= 8 && groups.map(({ label }) => label).join("").length <= MOST_NAMES)
     return [...groups.slice(0, n).map(({ label }, i) => at(i, label)), ...missing];
-  const isNumber = kind === "integer" || kind === "real";
+  const isNumber = isNumeric(attribute);
   const name = (i) => (isNumber ? bound(groups[i].label, false) : groups[i].label);
   const last = at(n - 1, name(n - 1).replace(" or more", "+"), 2);
   if (!isNumber || unequal) {
     const every = Math.max(1, Math.ceil(n / 4));
     const some = Array.from({ length: Math.ceil(n / every) }, (_, k) => k * every).filter((i) => i < n - 1);
-    return [...some.map((i) => at(i, name(i))), last, ...missing];
+    return shortened([...some.map((i) => at(i, name(i))), last, ...missing]);
   }
   const edges = groups.slice(0, n).map(({ first }) => Number(ends[first]));
   const isSingle = kind === "integer" && groups.every(({ label }) => !/ to /.test(label));
@@ -164,7 +180,7 @@ function ticksUnder({ kind, ends, unequal }, groups) {
     const inside = isSingle ? 0.5 : (value - edges[i]) / (next - edges[i]);
     return [{ place: i + inside, text: String(value), code: groups[i].first, rank: value === 0 ? 1 : 0 }];
   });
-  return [...round, last, ...missing];
+  return shortened([...round, last, ...missing]);
 }
 
 /** What a bar says, line by line: the value, its interval, and what it is compared with. */
@@ -173,7 +189,7 @@ export function wordsOf(model, bar, { data, other, difference, names, measure, a
   const counted = about(data.estimate[i], data.lower[i], data.upper[i]);
   const isNoise = data.lower[i] <= 0 && data.estimate[i] > 0;
   const lines = [bar.label];
-  if (model.kind === "rate" || model.kind === "mean") {
+  if (isMeasured(model)) {
     const [low, high] = [bar.lower, bar.upper];
     const what = nameOf(measure, attributeOf);
     const value =
@@ -184,7 +200,7 @@ export function wordsOf(model, bar, { data, other, difference, names, measure, a
           : about(bar.value, low, high, 0).replace("about ", "");
     lines.push(`${what}: ${value}${bar.isFaint && bar.value !== null ? ", could be almost anything" : ""}`);
   }
-  lines.push(counted);
+  lines.push(isMeasured(model) ? `among ${counted} records` : counted);
   if (isNoise) lines.push("not distinguishable from 0");
   const total = sum(data.estimate);
   const ends = ({ estimate, lower, upper }, times = 1) =>

@@ -1,10 +1,10 @@
 // Values of numbers and their quantiles, as hdpview/query/question/quantities.py and
 // hdpview/query/interval/spans.py have them.
 
-const NOTHING = 1e-9; // an estimated count below this is 0, but for rounding
-const PLACES_AT_ONCE = 12; // of all groups together, in a search for quantiles
+import { isPoint } from "./moments.js";
 
-const isPoint = (f) => !(f instanceof Float64Array);
+const NOTHING = 1e-9; // an estimated count below this is 0, but for rounding
+const N_PLACES = 12; // looked at together in a search for quantiles, as in Python
 
 /** What the codes of a number stand for: a bin for its middle, a missing value for nothing. */
 export function valuesOf(attribute) {
@@ -79,27 +79,26 @@ export function quantileOf(counts, { edges, kind, single }, share) {
  * First and last code that may hold a quantile: where the share of records up to there may, and must, reach
  * it. ends(code): upper and lower end of records up to a code, less the quantile's share of all.
  */
-export function codesAround(nCodes, nGroups, ends) {
+export function codesAround(nCodes, ends) {
   const known = new Map();
   const reaches = (code, side) => {
     if (!known.has(code)) known.set(code, ends(code));
     return known.get(code)[side] >= 0;
   };
-  return [0, 1].map((side) => firstCode(nCodes, nGroups, (code) => reaches(code, side)));
+  return [0, 1].map((side) => firstCode(nCodes, (code) => reaches(code, side)));
 }
 
 /** The first code that reaches something, looked for at several places at a time. */
-function firstCode(nCodes, nGroups, reaches) {
-  const nPlaces = Math.max(1, Math.floor(PLACES_AT_ONCE / Math.max(nGroups, 1)));
+function firstCode(nCodes, reaches) {
   let low = 0;
   let high = nCodes - 1;
   while (low < high) {
     const middle = Array.from(
-      { length: nPlaces },
-      (_, i) => low + Math.floor((high - low) * ((i + 1) / (nPlaces + 1))),
+      { length: N_PLACES },
+      (_, i) => low + Math.floor((high - low) * ((i + 1) / (N_PLACES + 1))),
     );
     const found = middle.findIndex(reaches);
-    const first = found < 0 ? nPlaces : found;
+    const first = found < 0 ? N_PLACES : found;
     const places = [low - 1, ...middle, high];
     high = places[first + 1];
     low = Math.min(places[first] + 1, high);

@@ -1,6 +1,7 @@
 // What every chart is compared with: the shape of all records, of filter A, or of another view.
 
 import { ask } from "./api.js";
+import { isMeasured } from "./model.js";
 import { element } from "./parts.js";
 
 const MOST_COMPARED = 100; // values of an attribute whose differences are asked for unasked
@@ -33,7 +34,7 @@ export class Overlay {
     const option = (value, text) => element("option", { value }, text);
     this.list.replaceChildren(
       option("all", "all records"),
-      ...(closer.hasKept ? [option("A", `${closer.nameOf("A")} (filter A)`)] : []),
+      ...(closer.compared.hasKept ? [option("A", `${closer.compared.nameOf("A")} (filter A)`)] : []),
       ...views.filter(({ name }) => name !== view).map(({ name }) => option(`view ${name}`, `view ${name}`)),
       ...beside.offered.map((name) => option(`beside ${name}`, `${name}, side by side`)),
       option("none", "nothing"),
@@ -43,21 +44,20 @@ export class Overlay {
   }
 
   /** Histograms of some attributes to compare with, their kind and name; null where there is nothing to. */
-  async ask({ where, attributes, groups, measure }) {
+  async ask({ where, attributes, groups, measure }, lane = "") {
     const kind = this.chosen;
     if (kind === "none" || this.beside || (kind === "all" && where === null)) return null;
     const isView = kind.startsWith("view ");
     const { view, closer } = this.page;
     const from = isView ? kind.slice("view ".length) : view;
-    const condition = isView ? where : kind === "A" ? closer.kept : null;
-    const name = isView ? from : kind === "A" ? closer.nameOf("A") : "all records";
-    const isMeasured = measure.kind === "rate" || measure.kind === "mean";
-    const asked = { groups, measure: isMeasured ? measure : null };
+    const condition = isView ? where : kind === "A" ? closer.compared.kept : null;
+    const name = isView ? from : kind === "A" ? closer.compared.nameOf("A") : "all records";
+    const asked = { groups, measure: isMeasured(measure) ? measure : null };
     const key = JSON.stringify([from, condition, asked]);
     const missing = attributes.filter((each) => !this.known.get(key)?.[each]);
     if (missing.length) {
       const question = { view: from, where: condition, own: {}, attributes: missing, ...asked };
-      const answer = await ask("/api/histograms", question, "other");
+      const answer = await ask("/api/histograms", question, `other ${lane}`);
       if (!answer) return null;
       if (this.known.size > MOST_KEPT) this.known.clear();
       this.known.set(key, { ...this.known.get(key), ...answer.histograms });
@@ -73,9 +73,9 @@ export class Overlay {
     const { page } = this;
     const isWanted = () => isNewest() && this.chosen === "A";
     if (!isWanted()) return;
-    const conditions = { first: page.closer.kept, second: page.state.where() };
-    const names = [page.closer.nameOf("A"), page.closer.nameOf("B")];
-    if (!["records", "percent"].includes(page.measure.kind)) return;
+    const conditions = { first: page.closer.compared.kept, second: page.state.where() };
+    const names = [page.closer.compared.nameOf("A"), page.closer.compared.nameOf("B")];
+    if (isMeasured(page.measure)) return;
     for (const name of page.arrangement.visible()) {
       const chart = page.charts.get(name);
       if (!isWanted()) return;

@@ -2,7 +2,7 @@
 
 import { Heatmap } from "./heatmap.js";
 import { Panel } from "./panel.js";
-import { choose, element, inferredNote, percents, rounded, say, selectOf, shown } from "./parts.js";
+import { choose, element, inferredNote, percents, rounded, say, selectOf, shown, three } from "./parts.js";
 import { between } from "./state.js";
 import { statementOf } from "./statements.js";
 
@@ -110,7 +110,7 @@ export class PairsPanel extends Panel {
       file: `heatmap_${a.name}_${b.name}`,
       where,
       lines: ["Pale cells cannot be distinguished from 0", ...notes],
-      columns: [b.name, a.name, head, `${head}_lower`, `${head}_upper`],
+      columns: [b.name, a.name, ...three(head)],
       nNames: 2,
       rows: b.labels.flatMap((down, j) => a.labels.map((across, i) => [down, across, ...cell(i, j)])),
       sql: statementOf([b, a], { kind: "records" }, where, (name) => this.attribute(name)),

@@ -6,6 +6,7 @@ import { exhibitMenu } from "./menu.js";
 import { element, selectOf } from "./parts.js";
 
 export const LISTED = 500; // rows of a table; a saved file has all
+const FEW = 4; // columns that stand beside each other on a phone
 
 /**
  * A panel: `refresh` asks for what it shows and draws it, `look` says for the link what is chosen, and `take`
@@ -85,14 +86,16 @@ function asTable({ columns, rows, nNames }, faint) {
   const cells = (row) =>
     seen.flatMap((column, i) => {
       if (i < nNames) return [element("th", { scope: "row" }, row[column[1]])];
-      const value = element("td", { class: "number" }, row[column[1]] || "—");
+      const told = { class: "number", "data-head": column[0] };
+      const value = element("td", told, row[column[1]] || "—");
       if (!hasEnds(column)) return [value];
       const [low, high] = ends(column[0]).map((end) => row[end]);
       return [value, element("td", { class: "quiet interval" }, low ? `${low} to ${high}` : "")];
     });
   const line = (row, i) => element("tr", { class: faint(row, i) ? "faint" : null }, ...cells(row));
+  // On a phone a row of many values stands in several lines.
   return element(
-    "table", {}, element("thead", {}, element("tr", {}, ...heads)),
+    "table", { class: heads.length > FEW ? "many" : null }, element("thead", {}, element("tr", {}, ...heads)),
     element("tbody", {}, ...rows.slice(0, LISTED).map(line)),
   );
 }

@@ -39,6 +39,18 @@ export async function dimmed(node, work) {
   }
 }
 
+/** The columns of a value and the ends of its interval. */
+export const three = (head) => [head, `${head}_lower`, `${head}_upper`];
+
+/** A table of texts. */
+export function tableOf(heads, rows) {
+  const row = (tag, cells) => element("tr", {}, ...cells.map((cell) => element(tag, {}, cell)));
+  return element(
+    "table", {}, element("thead", {}, row("th", heads)),
+    element("tbody", {}, ...rows.map((cells) => row("td", cells))),
+  );
+}
+
 /** A list to choose from: options as [value, text], or values that are their own text. */
 export function selectOf(label, options, chosen, onchange) {
   const made = element(
@@ -129,14 +141,25 @@ export const bound = (label, atEnd) => /^(.+) to (.+)$/.exec(label)?.[atEnd ? 2 
 const plain = (label) =>
   label.replace(/^(?:\[(.+), (.+)[)\]]|(-?\d+)–(-?\d+))$/, (_, a, b, c, d) => `${a ?? c} to ${b ?? d}`);
 
+/** The same in a sentence. */
+export const plainNote = (text) => text.replace(/\[([-\d.]+), ([-\d.]+)[)\]]/g, "$1 to $2");
+
 /** Labels as people read them: the last bin of a number also holds what lies beyond it. */
-export function plainLabels({ labels, kind, nullable, ends }) {
+function plainLabels({ labels, kind, nullable, ends }) {
   const told = labels.map(plain);
   if (!["integer", "real"].includes(kind)) return told;
   const last = labels.length - 1 - Number(nullable);
   told[last] = `${bound(told[last], false)} or more`;
   if (last > 0 && Number(ends[0]) !== 0) told[0] = `${bound(told[0], true)} or less`;
   return told;
+}
+
+/** Give the attributes of a schema labels as people read them; statements need the raw ones. */
+export function makeReadable({ attributes }) {
+  for (const attribute of attributes) {
+    attribute.rawLabels = attribute.labels;
+    attribute.labels = plainLabels(attribute);
+  }
 }
 
 /** The label and the unit that the schema gives an attribute: "Age at admission, years". */

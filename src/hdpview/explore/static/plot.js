@@ -15,8 +15,11 @@ const LAYERS = [
   "axis",
 ];
 
-const tidy = (x) => Math.round(x * 100) / 100;
-const box = (x, y, width, height) => `M${tidy(x)} ${tidy(y)}h${tidy(width)}v${tidy(height)}h${tidy(-width)}z`;
+/** A number of pixels as paths have it. */
+export const tidy = (x) => Math.round(x * 100) / 100;
+/** The path around a box. */
+export const box = (x, y, width, height) =>
+  `M${tidy(x)} ${tidy(y)}h${tidy(width)}v${tidy(height)}h${tidy(-width)}z`;
 const arc = (r, width) => `a${r} ${r} 0 1 0 ${width} 0`;
 const dot = (x, y, r = 3.5) => `M${tidy(x - r)} ${tidy(y)}${arc(r, 2 * r)}${arc(r, -2 * r)}z`;
 
@@ -30,6 +33,7 @@ export function topOf(values, uppers) {
 
 /** Values on an axis as shares of its length, and the marks on it as [value, text, is minor]. */
 function axisOf({ from, to, isLog, unit }) {
+  if (!(to > from)) return { place: () => 0, marks: [] };
   const log = (value) => Math.log1p(Math.max(0, value)) / Math.log1p(to);
   const place = isLog ? log : (value) => (value - from) / (to - from || 1);
   const text = (value) => (unit === "%" ? `${value}%` : short(value));
@@ -125,7 +129,7 @@ function drawColumns(model, drawing) {
   const bottom = height - 18 - (model.axisNote ? 14 : 0);
   const y = (value) => bottom - (bottom - top) * clamped(place(value));
   const at = (i) => left + i * step;
-  const thick = Math.max(step * 0.86, Math.min(step, 0.6));
+  const thick = Math.max(step * 0.86, 1);
   const isDense = step < DENSE;
   for (const [value, , isMinor] of marks)
     paths[isMinor ? "minor" : "rule"].push(`M${tidy(left)} ${tidy(y(value))}H${tidy(width)}`);

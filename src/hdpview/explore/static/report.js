@@ -1,8 +1,9 @@
 // A report of what is looked at: one HTML file, to keep or to print. It stands on its own.
 
 import { origin, paperStyle, pictureOf } from "./exhibit.js";
-import { about, element, rounded } from "./parts.js";
+import { about, element, rounded, tableOf } from "./parts.js";
 import { inWords } from "./state.js";
+import { spent } from "./trust.js";
 
 const STYLE = `body { font: 15px/1.5 system-ui, Arial, sans-serif; color: #1d2733; }
 body { max-width: 860px; margin: 2rem auto; padding: 0 1rem; }
@@ -38,7 +39,7 @@ export function report(page) {
     ...(schema.private ? [] : [text("p", "This view is NOT PRIVATE.", { class: "warning" })]),
     text(
       "p",
-      `${new Date().toISOString().slice(0, 10)}. ${page.spent()}; ${schema.neighbours}; made ` +
+      `${new Date().toISOString().slice(0, 10)}. ${spent(schema)}; ${schema.neighbours}; made ` +
         `${schema.created.slice(0, 10)} with hdpview ${schema.library_version}.`,
     ),
     text("h2", "Filter"),
@@ -50,7 +51,7 @@ export function report(page) {
     ...charts.filter(Boolean).map((exhibit) => figure(page, exhibit)),
     ...(panel ? [text("h2", page.closer.title), ...panelOf(page, panel)] : []),
     text("h2", "Filters looked at"),
-    table(["filter", "records, about", "likely"], visited.map((visit) => visitRow(visit))),
+    tableOf(["filter", "records, about", "likely"], visited.map((visit) => visitRow(visit))),
     text("p", READING),
   );
   const style = `${STYLE}\n${paperStyle()}`;
@@ -70,15 +71,7 @@ function figure(page, exhibit) {
 function panelOf(page, exhibit) {
   const picture = exhibit.isTable ? [text("h3", exhibit.title)] : [figure(page, exhibit)];
   const more = exhibit.rows.length > MOST_ROWS ? [text("p", `The first ${MOST_ROWS} rows.`)] : [];
-  return [...picture, table(exhibit.columns, exhibit.rows.slice(0, MOST_ROWS)), ...more];
-}
-
-function table(columns, rows) {
-  const row = (tag, cells) => element("tr", {}, ...cells.map((cell) => text(tag, cell)));
-  return element(
-    "table", {}, element("thead", {}, row("th", columns)),
-    element("tbody", {}, ...rows.map((cells) => row("td", cells))),
-  );
+  return [...picture, tableOf(exhibit.columns, exhibit.rows.slice(0, MOST_ROWS)), ...more];
 }
 
 function visitRow({ where, count }) {

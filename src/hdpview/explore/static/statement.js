@@ -21,7 +21,8 @@ export class StatementPanel extends Panel {
       }
     });
     const hint = "Any SELECT over the table view. The filter above does not apply.";
-    this.fill("the result", [run, element("span", { class: "quiet" }, hint)], ["CSV", "PNG", "SVG"]);
+    const controls = [run, element("span", { class: "quiet" }, hint)];
+    this.fill("the result", controls, ["CSV", "Parquet", "PNG", "SVG"]);
     this.root.prepend(this.statement);
   }
 

@@ -1,11 +1,10 @@
 // The panel of means and quartiles of all numbers.
 
 import { Panel } from "./panel.js";
-import { element, rounded } from "./parts.js";
+import { element, rounded, three } from "./parts.js";
 
 // The columns, and what is asked for: the mean, or the share of records below a quantile.
 const STATISTICS = { mean: "mean", "25th percentile": 0.25, median: 0.5, "75th percentile": 0.75 };
-const three = (key) => [key, `${key}_lower`, `${key}_upper`];
 const VAGUE = 0.8; // an interval of so much of what is possible says nothing
 
 export class SummaryPanel extends Panel {
@@ -34,8 +33,8 @@ export class SummaryPanel extends Panel {
     const vague = [];
     const rows = this.numeric.map((attribute, i) => {
       const ends = attribute.ends.map(Number);
-      const cells = answers[i].found.flatMap(({ estimate, lower, upper }, k) => {
-        const span = [estimate[0], lower[0], upper[0]];
+      const cells = answers[i].found.flatMap((found, k) => {
+        const span = [found?.estimate, found?.lower, found?.upper];
         if (span.some((each) => typeof each !== "number")) return ["", "", ""];
         if (span[2] - span[1] > VAGUE * (ends.at(-1) - ends[0])) vague.push(i);
         // Quantiles of whole numbers are whole.

@@ -69,13 +69,13 @@ export async function post(path, body) {
   if (path === "/api/statistics") return statistics(body);
   const asked = Object.fromEntries(FIELDS[path].map((key) => [key, body[key]]));
   if (path !== "/api/histograms") return server(path, asked);
-  const { kind } = body.measure ?? {};
-  const found = await server(path, { ...asked, shares: kind === "percent" });
-  if (kind === "rate" || kind === "mean") await addMeasure(body, found.histograms);
+  const measure = body.measure ?? {};
+  const found = await server(path, { ...asked, shares: measure.kind === "percent" });
+  if (measure.attribute) found.overall = await addMeasure(body, found.histograms);
   return found;
 }
 
-/** Values of a measure by statements, one for each attribute. */
+/** Add the values of a measure by statements, one for each attribute; the measure of all records. */
 async function addMeasure({ view, where, own, measure }, histograms) {
   const attributeOf = (name) => schemas.get(view).attributes.find((each) => each.name === name);
   const span = (row) => row && { estimate: row.value, lower: row.value_lower, upper: row.value_upper };
@@ -91,6 +91,7 @@ async function addMeasure({ view, where, own, measure }, histograms) {
     histogram.value = { estimate: column("estimate"), lower: column("lower"), upper: column("upper") };
     histogram.overall = span(whole);
   }
+  return span(whole);
 }
 
 const codeOf = (by, key) =>
@@ -104,9 +105,9 @@ async function statistics({ view, where, attribute, measures }) {
   const sql = `SELECT ${parts.join(", ")} FROM view${where ? ` WHERE ${where}` : ""}`;
   const { rows, notes } = await server("/api/sql", { view, sql });
   const span = (_, i) => ({
-    estimate: [rows[0][`c${i}`]], lower: [rows[0][`c${i}_lower`]], upper: [rows[0][`c${i}_upper`]],
+    estimate: rows[0][`c${i}`], lower: rows[0][`c${i}_lower`], upper: rows[0][`c${i}_upper`],
   });
-  return { codes: [], found: measures.map(span), notes };
+  return { found: measures.map(span), notes };
 }
 
 /** A file made by the server, as bytes. */

@@ -10,7 +10,7 @@ export const spent = ({ epsilon, delta }) => `ε = ${epsilon}${delta ? `, δ = $
 export const reasons = ({ not_private_because: why }) =>
   why.map((reason) => `${reason[0].toUpperCase()}${reason.slice(1)}.`).join(" ");
 
-const list = (items) => element("ul", {}, ...items.map((item) => element("li", {}, ...[item].flat())));
+const list = (items) => element("ul", {}, ...items.map((item) => element("li", {}, item)));
 const paragraph = (...content) => element("p", {}, ...content);
 
 /** The content of the dialog; close: what its button does. */
@@ -49,7 +49,7 @@ function blur(s) {
     ),
     list(
       Object.entries(s.quality.within).map(
-        ([kind, error]) => `Of ${kind}, 95 % are within ±${inFull(error)} records.`,
+        ([kind, error]) => `95% of ${kind} are within ±${inFull(error)} records.`,
       ),
     ),
     paragraph(`The size of the model's error was ${measured}.`),
@@ -64,8 +64,9 @@ function marks() {
         "times in 100 (typical).",
       "Guaranteed, under “How sure is this?”: holds it at least 95 times in 100, whatever the data; " +
         "wide where a question is about combinations that were not counted.",
-      "Faded bars and italics: cannot be told from 0.",
-      "inferred: these attributes were not counted together, so the chart may be flatter than the truth.",
+      "Faded bars and italics: cannot be distinguished from 0.",
+      "modelled: these attributes were not counted together, so their relationship may look weaker than it " +
+        "is, or even reversed.",
       "An arrow at the end of a mark: it goes on beyond the picture.",
       "An outline or a small stroke over bars: the shape of what is compared with, such as all records.",
       "◆, or a thick line under a bar: the share of this value differs between the two groups that are " +
@@ -103,8 +104,8 @@ function technicalities(s) {
   if (s.made_of === "component")
     add(
       "What was counted together",
-      `${together.length} of ${s.quality.n_pairs} pairs of ` +
-        `attributes${together.length ? `: ${together.join(", ")}.` : "."} All other relations are inferred.`,
+      `${together.length} of ${s.quality.n_pairs} pairs of attributes` +
+        `${together.length ? `: ${together.join(", ")}.` : "."} All other relationships are modelled.`,
     );
   return element("details", {}, element("summary", {}, "Technicalities"), terms);
 }

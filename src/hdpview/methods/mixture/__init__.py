@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,7 @@ class Mixture(Method):
     makes_views = True
     supports_spark = True
     reads = "tables"
+    least_in_focus: ClassVar[int] = 2
     focus: tuple[tuple[str, ...], ...] = ()
     delta: float | str | Fraction = field(default=Fraction(0))
 
@@ -64,8 +66,9 @@ class Mixture(Method):
             isinstance(name, str) for names in focus for name in names
         ):
             raise MethodError("focus lists groups of attributes by name, such as [('age', 'income')].")
-        if any(not 2 <= len(set(names)) == len(names) <= _MOST_IN_FOCUS for names in focus):
-            raise MethodError(f"Each group of focus names 2 to {_MOST_IN_FOCUS} different attributes.")
+        least = self.least_in_focus
+        if any(not least <= len(set(names)) == len(names) <= _MOST_IN_FOCUS for names in focus):
+            raise MethodError(f"Each group of focus names {least} to {_MOST_IN_FOCUS} different attributes.")
         object.__setattr__(self, "focus", focus)
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:

@@ -24,9 +24,9 @@ from hdpview.counts.learn import learn_charged
 from hdpview.counts.losses import SchemaWarning
 from hdpview.curate.forms import (
     KINDS,
+    BudgetForm,
     ColumnForm,
     Document,
-    Price,
     Saved,
     SourceForm,
     fields_of,
@@ -53,6 +53,8 @@ class Curation:
     """
 
     def __init__(self, data: str, folder: Path, ledger: Path | None = None, table: str | None = None) -> None:
+        if not folder.is_dir():
+            raise HdpviewError(f"The folder {str(folder)!r} does not exist. Make it first.")
         self.data, self.folder = data, folder
         self.table = table or name_of(data)
         self.ledger = Ledger(ledger or ledger_for(data, table) or default_ledger())
@@ -192,7 +194,7 @@ class Curation:
             "bins": {} if schema is None else {each.name: _bins(each.labels()) for each in schema},
             "cells": None if schema is None else float(schema.n_cells),
             "warnings": [dataclasses.asdict(warning) for warning in warnings],
-            "command": _command("hdpview", "schema", "check", self.schema_path.name, self.data),
+            "command": shlex.join(["hdpview", "schema", "check", self.schema_path.name, self.data]),
         }
 
     def warnings_about(self, schema: Schema) -> list[SchemaWarning]:
@@ -274,32 +276,32 @@ class Curation:
             self.state_path.touch()  # newer than the file that was made of it
         return str(self.schema_path)
 
-    def learnt(self, saved: Saved, columns: list[str], price: Price) -> dict[str, Any]:
+    def learnt(self, saved: Saved, columns: list[str], budget: BudgetForm) -> dict[str, Any]:
         """Forms of columns filled in by learning, which is charged before a value is looked at.
 
         They are saved at once, and a tab that does not know of them cannot pay again.
         """
         with self._paying:
             saved.version = self.keep(saved)
-            return self._learnt(saved, columns, price)
+            return self._learnt(saved, columns, budget)
 
-    def _learnt(self, saved: Saved, columns: list[str], price: Price) -> dict[str, Any]:
+    def _learnt(self, saved: Saved, columns: list[str], budget: BudgetForm) -> dict[str, Any]:
         document = saved.document
-        budget, slack = price.exact()
+        epsilon, delta = budget.exact()
         by_name = {form.name: form for form in document.columns}
         if not columns or set(columns) - by_name.keys():
             raise DataError("Choose the columns to learn about.")
         kinds = {name: by_name[name].kind for name in columns}
-        limits = Contributions(price.privacy_unit, price.max_rows)
+        limits = Contributions(budget.privacy_unit, budget.max_rows)
         text = TextFormat.from_dict(source_of(document.source))
-        receipts, terms = list[Receipt](), (self.table, self.data, kinds, budget, slack, limits, text)
+        receipts, terms = list[Receipt](), (self.table, self.data, kinds, epsilon, delta, limits, text)
         learnt = learn_charged(self.ledger, *terms, resume=None, on_charge=receipts.append)
         known = {
             name: form_of(name, attribute.to_dict()).model_copy(update={"use": by_name[name].use})
             for name, attribute in learnt.attributes.items()
         }
         document.columns = [known.get(form.name, form) for form in document.columns]
-        for key, cost in (("learnt_epsilon", budget), ("learnt_delta", slack)):
+        for key, cost in (("learnt_epsilon", epsilon), ("learnt_delta", delta)):
             if total := Fraction(document.learnt.get(key, 0)) + cost:
                 document.learnt[key] = str(total)
         version = self.keep(saved)
@@ -310,16 +312,16 @@ class Curation:
             "learnt": document.learnt,
             "version": version,
             "ledger": self.budget(),
-            "command": self._learning_command(columns, price),
+            "command": self._learning_command(columns, budget),
         }
 
-    def _learning_command(self, columns: list[str], price: Price) -> str:
+    def _learning_command(self, columns: list[str], budget: BudgetForm) -> str:
         words = ["hdpview", "schema", "draft", self.data, "--columns", ",".join(columns)]
-        words += ["--learn-bounds-epsilon", price.epsilon]
-        words += ["--learn-delta", price.delta] if price.delta.strip() else []
-        person = price.privacy_unit
-        words += ["--privacy-unit", person, "--max-rows", str(price.max_rows)] if person else []
-        return _command(*words, *self.ledger_words())
+        words += ["--learn-bounds-epsilon", budget.epsilon]
+        words += ["--learn-delta", budget.delta] if budget.delta.strip() else []
+        person = budget.privacy_unit
+        words += ["--privacy-unit", person, "--max-rows", str(budget.max_rows)] if person else []
+        return shlex.join([*words, *self.ledger_words()])
 
     def budget(self) -> dict[str, Any]:
         """What has been spent on the table, and what is left."""
@@ -332,14 +334,9 @@ class Curation:
             "limit": None if limit.epsilon is None else float(limit.epsilon),
             "left": None if limit.epsilon is None else float(limit.epsilon - spent),
             "charges": [
-                {
-                    "purpose": charge.purpose,
-                    "epsilon": float(charge.epsilon),
-                    "when": charge.charged_at,
-                    "state": charge.state,
-                    "view": charge.view or "",
-                }
-                for charge in self.ledger.charges(self.table)
+                {"purpose": each.purpose, "epsilon": float(each.epsilon), "when": each.charged_at}
+                | {"state": each.state, "view": each.view or ""}
+                for each in self.ledger.charges(self.table)
             ],
         }
 
@@ -349,28 +346,22 @@ class Curation:
         words = ["--ledger", str(self.ledger.path)] if has_ledger else []
         return [*words, *(["--table", self.table] if has_table else [])]
 
-    def estimate(self, document: Document, rows: int, price: Price) -> dict[str, Any]:
+    def estimate(self, document: Document, rows: int, budget: BudgetForm) -> dict[str, Any]:
         """What a budget will buy. Looks at the schema alone."""
         from hdpview.forecast import estimate
 
-        epsilon, delta = price.exact()
+        epsilon, delta = budget.exact()
         _, schema = self.schema_of(document)
-        forecast = estimate(schema, rows, epsilon, delta=delta or None, max_rows=price.max_rows)
+        forecast = estimate(schema, rows, epsilon, delta=delta or None, max_rows=budget.max_rows)
         words = ["hdpview", "estimate", "--schema", self.schema_path.name, "--rows", str(rows)]
-        words += ["--epsilon", price.epsilon, *(["--delta", price.delta] if delta else [])]
-        words += ["--max-rows", str(price.max_rows)] if price.max_rows > 1 else []
+        words += ["--epsilon", budget.epsilon, *(["--delta", budget.delta] if delta else [])]
+        words += ["--max-rows", str(budget.max_rows)] if budget.max_rows > 1 else []
         return {
             "epsilon": forecast.epsilon,
             "errors": {kind: error._asdict() for kind, error in forecast.errors.items()},
             "relations": {kind: error._asdict() for kind, error in forecast.relations.items()},
-            "command": _command(*words),
+            "command": shlex.join(words),
         }
-
-
-def check_folder(folder: Path) -> None:
-    """Refuse a folder that nothing can be written to."""
-    if not folder.is_dir():
-        raise HdpviewError(f"The folder {str(folder)!r} does not exist. Make it first.")
 
 
 def _with_default(form: ColumnForm, other: Any) -> ColumnForm:
@@ -398,7 +389,3 @@ def _open_keys(fields: dict[str, Any]) -> list[str]:
 def _bins(labels: list[str]) -> dict[str, Any]:
     shown = labels if len(labels) <= _MOST_BINS_SHOWN else [*labels[:3], "…", *labels[-2:]]
     return {"n": len(labels), "shown": shown}
-
-
-def _command(*words: str) -> str:
-    return shlex.join(words)

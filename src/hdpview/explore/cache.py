@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 Kept = TypeVar("Kept")
 
 
-class Recent(Generic[Kept]):
+class LruCache(Generic[Kept]):
     """A cache that several threads may use. most: what the sizes of all that is kept may add up to."""
 
     def __init__(self, most: int) -> None:

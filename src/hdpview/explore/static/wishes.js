@@ -1,0 +1,22 @@
+// Wishes: counts that an analyst needs sharper, in a file to send to the curator.
+
+import { download } from "./exhibit.js";
+import { element, grain } from "./parts.js";
+
+const wishes = {}; // of this visit, by view: how close the count under a condition needs to be
+
+/** A line that asks how close a count needs to be; what it saves has the wishes before, too. */
+export function wishLine(view, where, { lower, upper }) {
+  const half = (upper - lower) / 4; // half of what it is now
+  const value = Math.max(1, Math.round(half / grain(half)) * grain(half));
+  const field = element("input", { type: "number", min: 1, value, "aria-label": "Within how many records" });
+  const save = () => {
+    if (!field.reportValidity() || !field.value) return;
+    wishes[view] = { ...wishes[view], [where]: Number(field.value) };
+    const all = Object.entries(wishes[view]).map(([each, within]) => ({ where: each, within }));
+    const content = JSON.stringify({ format: "hdpview wishes 1", wishes: all }, null, 1);
+    download(`${view.replace(/\.pview$/, "")}.wishes.json`, content, "application/json");
+  };
+  const button = element("button", { onclick: save }, "Save a wish");
+  return element("p", {}, "I need this sharper: within ± ", field, " records. ", button);
+}
