@@ -131,9 +131,7 @@ class Groups:
 
 
 class Histograms(Groups):
-    """The codes of several attributes, one attribute after another, as groups: each attribute's own
-    histogram.
-    """
+    """The codes of several attributes, one attribute after another: each attribute's own histogram."""
 
     def __init__(self, view: ViewData, where: Sequence[Box], attributes: Sequence[int]) -> None:
         self.view, self.where, self.attributes = view, where, list(attributes)
