@@ -15,14 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Ordered, Schema
 from hdpview.methods import Hdpview, Mixture
+from hdpview.methods.mixture import MixtureBuild
+from hdpview.methods.mixture.measure import n_cells
+from hdpview.methods.mixture.plan import effort_for
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.local import LocalEngine
 from hdpview.partition.parameters import PartitionParameters
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
 from hdpview.query.evaluate import run
@@ -125,6 +130,46 @@ def random_ranges(
         }
         questions.append({name: (low, high) for name, (low, high) in ends.items()})
     return questions
+
+
+def fit_row(name: str, data_dir: Path | None) -> Row:
+    """Time of the default method's fit, and the share of it that its matrix products would take by
+    themselves: 6 · cells · components · rounds operations of each fit, at the speed of numpy.dot.
+    """
+    counts = dataset_counts(name, data_dir)
+    build = MixtureBuild(counts, (), Mechanism(EPSILON, Randomness.fresh()), None)
+    measured = build.measured()
+    effort, cells = effort_for(n_cells(measured.tables)), n_cells(measured.tables)
+    build.mixture(measured)  # compiles
+    started = time.process_time()
+    build.mixture(measured)
+    seconds = time.process_time() - started
+    work = 6 * cells * effort.n_components * effort.rounds * effort.passes * effort.members
+    bound = work / _operations_per_second()
+    return {
+        "dataset": name,
+        "tables": len(measured.tables),
+        "cells": cells,
+        "components": effort.n_components,
+        "fits": effort.members,
+        "rounds of each": effort.rounds * effort.passes,
+        "fit_cpu_s": round(seconds, 2),
+        "bound_cpu_s": round(bound, 2),
+        "share_of_bound": round(bound / seconds, 2),
+    }
+
+
+def _operations_per_second() -> float:
+    """Of a product of two matrices of single numbers on one core."""
+    rng = np.random.default_rng(0)
+    left, right = rng.random((2, 1024, 1024), dtype=np.float32)
+    with threadpool_limits(1, user_api="blas"):
+        times = []
+        for _ in range(8):
+            started = time.process_time()
+            left @ right
+            times.append(time.process_time() - started)
+    return float(2 * 1024**3 / statistics.median(times))
 
 
 def answer_rows(name: str, data_dir: Path | None, repeats: int = 7) -> Iterator[Row]:

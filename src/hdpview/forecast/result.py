@@ -55,7 +55,7 @@ class Estimate:
         if self.n_at_once is not None:
             lines.append(
                 f"Simulated with {self.n_at_once} attributes at a time; with all of them, fewer pairs can be "
-                "counted together. The upper ends allow for that."
+                "counted together. The ranges allow for that."
             )
         lines.append(
             f"About {self.n_blocks:,} blocks, {self.file_bytes / 1e3:,.0f} kB; {self.build_seconds:.1f} s "

@@ -27,6 +27,10 @@ def speed(
         bool,
         typer.Option("--answers", help="Instead: only answers and start-up, of the last dataset's views."),
     ] = False,
+    fits: Annotated[
+        bool,
+        typer.Option("--fits", help="Instead: the default method's fits, and their share of the BLAS bound."),
+    ] = False,
     trees: Annotated[
         bool, typer.Option("--trees", help="Instead: against LightGBM growing one tree with as many leaves.")
     ] = False,
@@ -58,6 +62,10 @@ def speed(
         from hdpview_bench.speed import answer_rows
 
         found["answers"] = list(answer_rows(names[-1], data_dir))
+    if fits:
+        from hdpview_bench.speed import fit_row
+
+        found["fits"] = [fit_row(name, data_dir) for name in names]
     if trees:
         from hdpview_bench.trees import tree_rows
 

@@ -116,11 +116,16 @@ class MixtureBuild:
         self.progress = progress or silent
 
     def release(self) -> ViewRelease:
+        measured = self.measured()
+        tables = (*(one.table for one in measured.histograms), *(one.table for one in measured.tables))
+        return ViewRelease(self.mixture(measured), tables)
+
+    def measured(self) -> Measurements:
+        """All that is released, spending the whole budget."""
         measured, amount = self._measure_histograms()
         if amount:
             self._measure_tables(measured, amount)
-        tables = (*(one.table for one in measured.histograms), *(one.table for one in measured.tables))
-        return ViewRelease(self.mixture(measured), tables)
+        return measured
 
     def _measure_histograms(self) -> tuple[Measurements, Fraction]:
         """Measure the number of records and histograms of all attributes; returns what is left for tables."""
