@@ -11,9 +11,8 @@ from typing import Any
 
 from hdpview.errors import QueryError
 
-# Processor time of one statement; of 435 everyday statements the slowest takes 1 second.
+# Processor time of one statement, of which the slowest of 435 everyday ones takes half; time by the clock.
 CPU_SECONDS = 2.0
-# Time by the clock, on busy machines.
 CLOCK_SECONDS = 30.0
 TOO_LONG = "The statement takes longer than it may. Ask for fewer groups, or for less at once."
 

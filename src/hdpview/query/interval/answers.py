@@ -78,9 +78,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Answers(Sequence[Answer]):
-    """Many answers, as columns. Intervals have shape (n, 2): lower and upper ends, computed when asked
-    for.
-    """
+    """Many answers, as columns. Intervals have shape (n, 2), lower and upper ends, made when asked for."""
 
     view: ViewData
     quantities: Sequence[Quantity]

@@ -295,9 +295,7 @@ class SharesCompared(NamedTuple):
 def compare_shares(
     view: ViewData, name: str, first: Where, second: Where, confidence: float = 0.95
 ) -> SharesCompared:
-    """Compare two distributions of an attribute, value by value. Errors in common cancel in the
-    differences.
-    """
+    """Compare two distributions of an attribute, value by value. Errors in common cancel."""
     check_confidence(confidence)
     a = attribute_number(name, view.schema)
     attribute, sides = view.schema.attributes[a], [boxes_of(where, view.schema) for where in (first, second)]
@@ -326,17 +324,15 @@ def compare_shares(
 
 
 def _sums(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> tuple[Floats, Floats]:
-    """Estimates of m quantities of each of n groups, (m, n), and the expected products of their errors,
-    (m, m, n). quantities[i][g]: the i-th of group g.
-    """
+    """Estimates of quantities[i][g] of groups g, (m, n), and expected products of their errors, (m, m, n)."""
     asked = [pack(own, view.schema) for own in quantities]
     return np.stack([estimates(view, own) for own in asked]), covariances(view, asked, quantities)
 
 
 def value_shares(view: ViewData, name: str, where: Where = None, confidence: float = 0.95) -> Estimates:
-    """Of the records that satisfy a condition, the share with each value of an attribute, in code order,
-    shape (size,). A share has an interval of its own: errors that a count and the total have in common
-    cancel.
+    """Of the records that satisfy a condition, the share with each value of an attribute, in code order.
+
+    Errors that a count and the total have in common cancel.
     """
     check_confidence(confidence)
     a, boxes = attribute_number(name, view.schema), boxes_of(where, view.schema)
