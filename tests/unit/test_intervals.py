@@ -64,6 +64,24 @@ def test_intervals_grow_with_confidence(view: hv.PView) -> None:
         assert widths[0] < widths[-1]
 
 
+def test_shares_and_their_differences_stay_within_what_is_possible(view: hv.PView) -> None:
+    """Also of few records, and multiplied by 100; a ratio that is no share may be larger than 1."""
+    share = "COUNT(*) FILTER (WHERE smoker) / COUNT(*)"
+    other = "COUNT(*) FILTER (WHERE smoker AND sex = 'Male') / COUNT(*) FILTER (WHERE sex = 'Male')"
+    ratio = "COUNT(*) / COUNT(*) FILTER (WHERE smoker)"
+    table = view.sql(
+        f"SELECT age, {share} AS s, 100 * ({share}) AS p, 100.0 * {share} AS q, {share} - {other} AS d, "
+        f"{ratio} AS r FROM view WHERE admission = 'emergency' AND age > 90 GROUP BY age",
+        as_="pyarrow",
+    )
+    limits = {"s": (0, 1), "p": (0, 100), "q": (0, 100), "d": (-1, 1)}
+    for name, (least, greatest) in limits.items():
+        low, high = (np.array(table[f"{name}{end}"].to_pylist(), float) for end in ("_lower", "_upper"))
+        assert np.nanmin(low, initial=greatest) >= least, name
+        assert np.nanmax(high, initial=least) <= greatest, name
+    assert np.nanmax(np.array(table["r_upper"].to_pylist(), float)) > 1
+
+
 def test_the_interval_asked_for_is_the_one_given(view: hv.PView) -> None:
     """lower and upper are the ends of the interval named; an unknown name is refused."""
     for kind in ("typical", "guaranteed", "noise"):

@@ -27,7 +27,7 @@ BUDGETS = {
     "wishes": Budget(104, 100),
     "domain": Budget(2_604, 2_100),
     "view": Budget(2_416, 2_100),
-    "query": Budget(9_816, 5_400),
+    "query": Budget(9_813, 5_400),
     "explore": Budget(4_584, 3_200),
     "privacy": Budget(1_615, 1_200),
     "counts": Budget(4_200, 2_700),

@@ -94,12 +94,15 @@ CONSTANTS = (
         for name in ("EMPTY_CODE_NOISE", "WITHIN_BIN_DEPENDENCE", "MIN_ERROR_RECORDS", "UNEVEN_WITHIN_BIN")
     ),
     Constant("query.errors.kernels", "KEPT_NOISE"),
+    Constant("query.errors.kernels", "HIDDEN_DEPARTURE"),
+    Constant("query.errors.codes", "RARE_SHARE"),
     *(
         Constant("view.quality", name)
         for name in ("_MAX_OF_ONE", "_MIN_UNKNOWN", "_MAX_UNKNOWN", "_UNKNOWN_PER_NOISE", "_WITHOUT_TABLES")
     ),
     Constant("methods.quality", "_HELD", _SMALL_STEPS),
     Constant("methods.quality", "_SEEN"),
+    Constant("methods.quality", "_OF_MODEL"),
     Constant("methods.quality", "_MEAN_ERROR", _SMALL_STEPS),
 )
 Setting = tuple[str, float]  # a constant's title, and its factor

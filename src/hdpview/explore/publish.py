@@ -30,6 +30,7 @@ from hdpview.explore.answers import Json, describe_schema
 from hdpview.explore.bundle import bundled
 from hdpview.pview import PView
 from hdpview.query.bounds.noise import NoiseLaw
+from hdpview.query.errors.codes import RARE_SHARE
 from hdpview.query.errors.ends import typical_tail
 from hdpview.query.errors.kernels import MIN_ERROR_RECORDS, UNEVEN_WITHIN_BIN, error_model
 from hdpview.query.question.conditions import Condition, note_on
@@ -142,10 +143,7 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         {
             "attributes": list(piece.attributes),
             "bins": [int(first[a]) + n - 1 for a, n in zip(piece.attributes, piece.binnings, strict=True)],
-            "noise": piece.noise,
-            "kept": piece.kept,
-            "within": piece.within,
-            "scatter": list(piece.scatter),
+            **{name: getattr(piece, name) for name in ("noise", "kept", "within", "scatter")},
         }
         for piece in model.pieces.values()
     ]
@@ -160,6 +158,7 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         "totalVariance": model.total_variance,
         "codeVariance": model.code_variance.tolist(),
         "levels": model.levels.tolist(),
+        "rareShare": RARE_SHARE,
         "minErrorRecords": MIN_ERROR_RECORDS,
         "unevenWithinBin": UNEVEN_WITHIN_BIN,
         "pieces": pieces,

@@ -35,6 +35,8 @@ _HELD = 0.6
 # Groups count whose errors are expected to be at least so large, as a share of the largest: what depends on
 # groups of small errors is lost in the noise of the draw.
 _SEEN = 0.3
+# The same of the share of noise that the error of the model is beforehand, if none is as large as noise.
+_OF_MODEL = 0.5
 # Mean of an error's absolute value, as a multiple of its root mean square: of a normal one.
 _MEAN_ERROR = 0.8
 # Candidates for a factor are the prior's median times powers of two, by steps of a quarter of a power.
@@ -85,8 +87,11 @@ def _drawn_factor(
     squared = np.square(factors)
     known = np.maximum(asked.noise + squared[: k - 1] @ asked.model[: k - 1], 0.0)
     model = np.maximum(asked.model[k - 1], 0.0)
-    size = np.bincount(asked.group, np.sqrt(model))
-    seen = size >= _SEEN * size.max()
+    # Groups whose errors are the model's rather than noise, whose size other constants give.
+    size, of_noise = (np.bincount(asked.group, np.sqrt(own)) for own in (model, known))
+    share = factors[k - 1] * size / np.maximum(of_noise, 1e-9)
+    large = size >= _SEEN * size.max()
+    seen = large & (share >= min(1.0, _OF_MODEL * float(share[large].max())))
     place = math.ceil(_HELD * int(seen.sum())) - 1
     candidates = factors[k - 1] * 2.0**EXPONENTS
     errors = [_MEAN_ERROR * np.sqrt(known + factor**2 * model) for factor in candidates]

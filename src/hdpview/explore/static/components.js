@@ -5,7 +5,7 @@
 // model that publish.py writes; docs/intervals.md derives it.
 // moments.js says what functions of codes are, and boxes.
 
-import { averaged, binning, dense, gram, insideBins, isPoint, sum } from "./moments.js";
+import { averaged, binning, covariance, dense, energy, insideBins, isPoint, sum, unlike } from "./moments.js";
 
 const N_ORDERS = 4;
 const LEAST_SHARE = 1e-12;
@@ -20,6 +20,15 @@ export class Mixture {
     this.total = Math.max(sum(part.weight), 1);
     this.margins = sizes.map((_, a) => this.histogram(a, part.weight).map((count) => count / this.total));
     this.binnings = part.bins.map((bins, i) => binning(bins, this.margins[part.attributeOfBins[i]]));
+    // Weights of covariances, as codes.py has them: of codes, of bins, and of codes in bins.
+    this.unlikeCodes = this.margins.map((margin) => unlike(margin, this.rareShare));
+    this.unlikeBins = this.binnings.map(({ ofBin }) => unlike(ofBin, this.rareShare));
+    this.unlikeInBins = this.binnings.map(({ ofBin, binOfCode }, i) =>
+      this.margins[part.attributeOfBins[i]].map((share, code) => {
+        const own = ofBin[binOfCode[code]];
+        return (share * own) / (own + this.rareShare);
+      }),
+    );
     this.pieceOf = new Map(part.pieces.map((piece) => [keyOf(piece.attributes), piece]));
     this.known = new WeakMap();
   }
@@ -60,7 +69,10 @@ export class Mixture {
 
   /** Moments of a pair of functions of an attribute; of a function with itself, computed once. */
   #moments(a, f, g) {
-    return this.#once(f, g, a, () => gram(f, g, this.margins[a], this.keptOfCodes[a]));
+    return this.#once(f, g, a, () => ({
+      energy: energy(f, g, this.keptOfCodes[a]),
+      covariance: covariance(f, g, this.#means(a, f, g), this.unlikeCodes[a]),
+    }));
   }
 
   #insideBins(a, f, g) {
@@ -74,6 +86,10 @@ export class Mixture {
     return this.#once(f, f, `mean ${a}`, () =>
       f.reduce((mean, value, i) => mean + value * this.margins[a][i], 0),
     );
+  }
+
+  #means(a, f, g) {
+    return [this.#mean(a, f), this.#mean(a, g)];
   }
 
   /** A function averaged over the bins of a binning, or as it is for the codes themselves, given by null. */
@@ -92,14 +108,16 @@ export class Mixture {
   }
 
   #binned(a, f, g, i) {
-    return this.#once(f, g, `${a} ${i}`, () =>
-      gram(
-        f === null ? null : this.#overBins(a, f, i),
-        g === null ? null : this.#overBins(a, g, i),
-        this.binnings[i].ofBin,
-        this.keptOfBins[i],
-      ),
-    );
+    return this.#once(f, g, `${a} ${i}`, () => {
+      if (f === null || g === null) return { energy: 0, ofBins: 0, ofCodes: 0 };
+      const [one, means] = [this.#overBins(a, f, i), this.#means(a, f, g)];
+      const other = f === g ? one : this.#overBins(a, g, i);
+      return {
+        energy: energy(one, other, this.keptOfBins[i]),
+        ofBins: covariance(one, other, means, this.unlikeBins[i]),
+        ofCodes: covariance(f, g, means, this.unlikeInBins[i]),
+      };
+    });
   }
 
   #once(f, g, key, compute) {
@@ -142,9 +160,9 @@ export class Mixture {
       noise += piece.noise * found.reduce((product, { energy }) => product * energy, 1) * weight(attributes);
       let [explained, whole, scattered] = [1, 1, 1];
       attributes.forEach((a, i) => {
-        const [ofCodes, ofBins] = [moments.get(a).covariance, found[i].covariance];
+        const { ofBins, ofCodes } = found[i];
         explained *= ofBins;
-        whole *= ofCodes;
+        whole *= moments.get(a).covariance;
         scattered *= ofBins + piece.scatter[i] * (ofCodes - ofBins);
       });
       model[attributes.length - 1] += (scattered - explained - whole) * rest;

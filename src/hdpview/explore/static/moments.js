@@ -10,30 +10,28 @@ export const isPoint = (f) => !(f instanceof Float64Array);
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 /**
- * Covariance under a margin and energy of two functions, as codes.py has them; null stands for the constant
- * 1.
- * kept: weights of noise at each code or bin.
+ * Energy of two functions, as codes.py has it; null stands for the constant 1. kept: weights of noise at each
+ * code or bin.
  */
-export function gram(f, g, margin, kept) {
-  const n = margin.length;
-  if (f === null || g === null) return { covariance: 0, energy: 0 };
-  if (f === g && isPoint(f)) {
-    const [square, share] = [f.value * f.value, margin[f.code]];
-    return {
-      covariance: square * (share - share * share),
-      energy: square * (kept[f.code] * (1 - 2 / n) + sum(kept) / n ** 2),
-    };
-  }
+export function energy(f, g, kept) {
+  const n = kept.length;
+  if (f === null || g === null) return 0;
+  if (f === g && isPoint(f)) return f.value ** 2 * (kept[f.code] * (1 - 2 / n) + sum(kept) / n ** 2);
   const [one, other] = [f, g].map((h) => dense(h, n));
-  const mean = (h) => margin.reduce((total, share, i) => total + share * h[i], 0);
-  const [left, right] = [mean(one), mean(other)];
-  const products = one.map((value, i) => (value - left) * (other[i] - right));
   const [plain, otherPlain] = [sum(one) / n, sum(other) / n];
-  return {
-    covariance: mean(products),
-    energy: kept.reduce((total, weight, i) => total + weight * (one[i] - plain) * (other[i] - otherPlain), 0),
-  };
+  return kept.reduce((total, weight, i) => total + weight * (one[i] - plain) * (other[i] - otherPlain), 0);
 }
+
+/** The weighted sum of products of what two functions deviate from their means over records. */
+export function covariance(f, g, means, weight) {
+  if (f === null || g === null) return 0;
+  if (f === g && isPoint(f)) return weight[f.code] * f.value * (f.value - 2 * means[0]) + sum(weight) * means[0] ** 2;
+  const [one, other] = [f, g].map((h) => dense(h, weight.length));
+  return weight.reduce((total, own, i) => total + own * (one[i] - means[0]) * (other[i] - means[1]), 0);
+}
+
+/** How much groups may depart from independence, by their shares of the records: rare ones no more. */
+export const unlike = (shares, rareShare) => shares.map((share) => share ** 2 / (share + rareShare));
 
 export function dense(f, size) {
   if (!isPoint(f)) return f;

@@ -393,7 +393,7 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
                 elif piece is not None:
                     here = piece[rows]
                     binning = model.piece_binning[here, pairs.attribute[rows, other]]
-                    factor = factor + model.piece_kept[here] * terms.shift[place[rows, other], binning]
+                    factor = factor + model.of_pieces["kept"][here] * terms.shift[place[rows, other], binning]
                 found *= factor if len(sides) == 2 else factor**2
         return found
 
@@ -413,15 +413,15 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
         for position in positions:
             which, attribute = pairs.which[rows, position], pairs.attribute[rows, position]
             binning = model.piece_binning[number, attribute]
-            of_codes, of_bins = moments.covariance[which, 0], moments.covariance[which, binning]
+            of_codes, of_bins = moments.scattered[which, binning], moments.covariance[which, binning]
             energy *= moments.energy[which, binning]
             explained *= of_bins
-            whole *= of_codes
+            whole *= moments.covariance[which, 0]
             scattered *= of_bins + model.piece_scatter[number, attribute] * (of_codes - of_bins)
         rest = _without(mean[rows], positions)
-        noise[rows] += model.piece_noise[number] * energy * weight(positions, rows)
+        noise[rows] += model.of_pieces["noise"][number] * energy * weight(positions, rows)
         of_orders[len(positions) - 1, rows] += (scattered - explained - whole) * rest
-        within[rows] += model.piece_within[number] * (scattered - explained) * rest
+        within[rows] += model.of_pieces["within"][number] * (scattered - explained) * rest
     constant = left.batch.constant[i] * right.batch.constant[j]
     scale = model.total**2 * constant
     return _Errors(
@@ -475,7 +475,7 @@ def _moments(model: ErrorModel, left: _Terms, right: _Terms, pairs: Ints | None)
         right one, rising; None for all functions with themselves.
     """
     none = np.zeros((1, model.n_binnings))
-    found = [Moments(none, none, np.zeros(1))]
+    found = [Moments(none, none, none, np.zeros(1))]
     for a, functions in left.batch.functions.items():
         others, start = right.batch.functions.get(a), left.batch.offset[a]
         if others is None:

@@ -13,6 +13,10 @@ from hdpview.query.question.batch import Functions
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+# Share of the records below which groups depart no more from all records than larger ones do. Squared
+# relative departures of groups of .01 %, .1 %, 1–5 % and 5–20 % of the records: about 10, 8, 5 and 1.5 times
+# the mean, on seven tables.
+RARE_SHARE = 0.02
 MAX_ARRAY_SIZE = 60_000  # numbers in an array of functions × bins: so many stay near the processor
 
 
@@ -22,14 +26,21 @@ class Moments(NamedTuple):
 
     energy: Σ over bins of the product of both functions' deviations from their plain means over bins, each
         bin weighted by how much of its noise the fit keeps.
-    covariance: the same of deviations from their means over records, each bin weighted by its share of the
-        records.
+    covariance: the same of deviations from their means over records, each bin weighted by `unlike` of its
+        share of the records. scattered: of codes, each weighted by its part of the weight of its bin.
     inside: what both functions leave open inside bins.
     """
 
     energy: Floats
     covariance: Floats
+    scattered: Floats
     inside: Floats
+
+
+def unlike(share: NDArray[Any]) -> Floats:
+    """Weights of groups, by their shares of the records: how much they may depart from independence."""
+    found: Floats = share**2 / (share + RARE_SHARE)
+    return found
 
 
 class Codes:
@@ -53,7 +64,10 @@ class Codes:
         # What every code counts with in a plain mean over bins, per binning, shape (n_binnings, size).
         self.even = np.zeros((n_binnings, size))
         self.even[0] = 1.0 / size
-        averages, weights = [np.zeros((size, 0))], [margin]
+        averages, weights = [np.zeros((size, 0))], [unlike(margin)]
+        # Weights of codes, per binning, (size, n_binnings): their parts of the weights of their bins.
+        self.of_codes = np.zeros((size, n_binnings))
+        self.of_codes[:, 0] = weights[0]
         for number, bins in enumerate(binnings, 1):
             of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
             # In a bin without records all codes count alike.
@@ -65,15 +79,17 @@ class Codes:
             self.even[number] = share / len(of_bin)
             averages.append(np.zeros((size, len(of_bin))))
             averages[-1][np.arange(size), bins] = share
-            weights.append(of_bin)
+            weights.append(unlike(of_bin))
+            self.of_codes[:, number] = margin * (of_bin / (of_bin + RARE_SHARE))[bins]
         # A column for every bin of every further binning, (size, n): averages values per code over the bin.
         self._averages = np.concatenate(averages, axis=1)
-        # The weights of noise and of records of the bins of each binning, shape (n_bins, 2 · n_binnings).
-        self._in_binning = np.zeros((size + self._averages.shape[1], 2 * n_binnings))
+        # The weights of noise, of bins and of codes in each binning, shape (n_bins, 3 · n_binnings).
+        self._in_binning = np.zeros((size + self._averages.shape[1], 3 * n_binnings))
         rows = np.arange(len(self._in_binning))
         binning = np.repeat(np.arange(len(weights)), list(map(len, weights)))
         self._in_binning[rows, binning] = np.concatenate(kept)
         self._in_binning[rows, n_binnings + binning] = np.concatenate(weights)
+        self._in_binning[:size, 2 * n_binnings :] = self.of_codes
         self._n_bins = np.bincount(binning, minlength=n_binnings)
         self._binning_of_bin = binning
 
@@ -109,9 +125,8 @@ class Codes:
                 left, right, one[rows] // size, two[rows] // size, code[rows], self.margin
             )
             inside[rows] = cut + spread * spread_two
-        points = Moments(
-            at_codes.energy[code] * factor[:, None], at_codes.covariance[code] * factor[:, None], inside
-        )
+        energy, covariance, scattered = (each[code] * factor[:, None] for each in at_codes[:3])
+        points = Moments(energy, covariance, scattered, inside)
         return Moments(*map(np.concatenate, zip(whole, points, strict=True)))
 
     @cached_property
@@ -119,19 +134,23 @@ class Codes:
         """Of the function that is 1 at one code alone, with itself, for each code."""
         size, n_binnings = len(self.margin), len(self._n_bins)
         energy, covariance = np.zeros((2, size, n_binnings))
+        margin = self.margin[:, None]
+        scattered = self.of_codes * (1.0 - 2.0 * margin) + margin**2 * self.of_codes.sum(axis=0)
         all_bins: list[NDArray[Any]] = [np.arange(size), *self._binnings]
         for number, bins in enumerate(all_bins):
             kept, n_bins = self.kept[number], int(self._n_bins[number])
             share = self.even[number] * n_bins  # of a bin's records at each code: the average over the bin
             of_bin = np.bincount(bins, self.margin)[bins]
             energy[:, number] = share**2 * (kept[bins] * (1.0 - 2.0 / n_bins) + kept.sum() / n_bins**2)
-            covariance[:, number] = of_bin * share**2 - self.margin**2
-        return Moments(energy, covariance, np.zeros(size))
+            of_others = unlike(np.bincount(bins, self.margin)).sum() * self.margin**2
+            covariance[:, number] = unlike(of_bin) * share * (share - 2.0 * self.margin) + of_others
+        return Moments(energy, covariance, scattered, np.zeros(size))
 
     def _of_whole(self, left: Functions, right: Functions, own: Ints, other: Ints) -> Moments:
         """Of functions that are not at one code alone."""
         n, n_binnings, size = len(own), len(self._n_bins), len(self.margin)
-        found = Moments(np.zeros((n, n_binnings)), np.zeros((n, n_binnings)), np.zeros(n))
+        energy, covariance, scattered = np.zeros((3, n, n_binnings))
+        found = Moments(energy, covariance, scattered, np.zeros(n))
         is_open = left.condition is not None and right.condition is not None
         step = max(1, MAX_ARRAY_SIZE // len(self._in_binning))
         for start in range(0, n, step):
@@ -141,7 +160,8 @@ class Codes:
             if left is not right or own is not other:
                 others, other_plain = self._deviations(right.values[other[rows]])
             found.energy[rows] = (plain * other_plain) @ self._in_binning[:, :n_binnings]
-            found.covariance[rows] = (deviations * others) @ self._in_binning[:, n_binnings:]
+            both = (deviations * others) @ self._in_binning[:, n_binnings:]
+            found.covariance[rows], found.scattered[rows] = both[:, :n_binnings], both[:, n_binnings:]
             if is_open:
                 one, two = own[rows, None], other[rows, None]
                 cut, spread, spread_two = _inside(left, right, one, two, np.arange(size), self.margin)

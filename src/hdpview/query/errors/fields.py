@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial, reduce
+from functools import reduce
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hdpview.query.bounds.noise import NoiseLaw
 from hdpview.query.errors.blocks import cut_deviation, hidden_records
+from hdpview.query.errors.codes import unlike
 from hdpview.query.errors.kernels import MAX_PIECE_ORDER, MIN_ERROR_RECORDS, ErrorModel, error_model
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
@@ -190,22 +191,22 @@ class _Fields:
 
     def _codes(self, a: int) -> _Map:
         """Deviations of codes from the mean over records, weighted by their shares of the records."""
-        margin = self.model.margins[a]
-        return self._map(a, "codes", lambda values: (values - (values @ margin)[:, None]) * np.sqrt(margin))
+        margin, weight = self.model.margins[a], np.sqrt(self.model.codes[a].of_codes[:, 0])
+        return self._map(a, "codes", lambda values: (values - (values @ margin)[:, None]) * weight)
 
     def _bins(self, a: int, binning: int, scatter: float = 0.0, codes_only: bool = False) -> _Map:
         """Deviations of bins' averages from the mean over records, weighted by the bins' shares; and those of
         codes from their bins' averages, as far as they are left inside bins.
         """
         codes, bins = self.model.codes[a], self.model.binnings[a][binning - 1]
-        share = np.bincount(bins, codes.margin)
+        weight = np.sqrt(unlike(np.bincount(bins, codes.margin)))
 
         def apply(values: Floats) -> Floats:
             of_bins = codes.over_bins(values, binning)
-            between = (of_bins - (values @ codes.margin)[:, None]) * np.sqrt(share)
+            between = (of_bins - (values @ codes.margin)[:, None]) * weight
             if not scatter:
                 return between
-            inside = (values - of_bins[:, bins]) * np.sqrt(scatter * codes.margin)
+            inside = (values - of_bins[:, bins]) * np.sqrt(scatter * codes.of_codes[:, binning])
             return inside if codes_only else np.concatenate([between, inside], axis=1)
 
         return self._map(a, ("bins", binning, scatter, codes_only), apply)
@@ -262,8 +263,7 @@ class _Fields:
                     self._add(into, scan, ("model", some, i), maps, {}, scale)
         rest = np.zeros(shape[1:])
         if len(own) > 2:
-            squares = partial(self._record_means, of_values=np.square)
-            second = np.stack([_grid_product(scan, j, squares) for j in range(len(scan.bases))])
+            second = np.stack([_grid_product(scan, j, self._second_moments) for j in range(len(scan.bases))])
             left = np.maximum(second - drawn_second_moment, 0.0) * model.total**2
             rest = model.levels[min(len(own), N_ORDERS) - 1] * left
         lift = np.sqrt(self._lifts(scan)).reshape(shape[1:])
@@ -324,6 +324,18 @@ class _Fields:
 
             found.append(_grid_product(scan, j, squares))
         return np.stack(found)
+
+    def _second_moments(self, cluster: _Cluster) -> Floats:
+        """Squared norms of all coordinates, those of the mean among them, shape (n_keys, n_specs); of tied
+        attributes a bound, mean squares over records.
+        """
+        if len(cluster.attributes) != 1:
+            return self._record_means(cluster, np.square)
+        both = (
+            _contract(cluster, {a: own(a) for a in cluster.attributes}) for own in (self._codes, self._mean)
+        )
+        found: Floats = sum((each**2).sum(axis=-1) for each in both)
+        return found
 
     def _record_means(self, cluster: _Cluster, of_values: Callable[[Floats], NDArray[Any]]) -> Floats:
         """Means over records of a function of what they add, shape (n_keys, n_specs)."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,12 @@ Ints = NDArray[np.int64]
 MAX_PIECE_ORDER = 3  # attributes: released tables are read for sets of up to so many
 LAPLACE_SQUARES = 5.0  # variance of the square of Laplace noise, in squares of its variance
 MAX_TABLE_CELLS = 1_000_000  # cells of a table that is compared with the fit
-# Share of the noise's variance that is left where a table's cells hold far more records than noise, for what
-# shows in two and in three attributes: the fit reconciles many tables.
-KEPT_NOISE = (0.9, 0.45)
+# Share of the variance of noise that is left where cells of a table may depart from independence by far more
+# than noise, for what shows in two and in three attributes.
+KEPT_NOISE = (1.1, 0.6)
+# Squared departure from independence that noise hides in a cell, per record and standard deviation of noise:
+# rates of groups of 100 to 5,000 records on heart and adult.
+HIDDEN_DEPARTURE = 0.15
 # Misfit that grows with a cell's records, in variances of the noise per standard deviation of it.
 LARGE_CELL_MISFIT = 0.005
 # Share of a histogram's noise that is left at codes without records.
@@ -127,32 +130,26 @@ class ErrorModel:
     # Pieces as arrays, after which comes one for "none", so that −1 finds it.
 
     @cached_property
-    def piece_noise(self) -> Floats:
-        return np.array([*(piece.noise for piece in self.pieces.values()), 0.0])
-
-    @cached_property
-    def piece_kept(self) -> Floats:
-        return np.array([*(piece.kept for piece in self.pieces.values()), 0.0])
-
-    @cached_property
-    def piece_within(self) -> Floats:
-        return np.array([*(piece.within for piece in self.pieces.values()), 0.0])
+    def of_pieces(self) -> dict[str, Floats]:
+        """`noise`, `kept` and `within` of each piece, shape (n_pieces + 1,)."""
+        names, pieces = ("noise", "kept", "within"), self.pieces.values()
+        return {name: np.array([*(getattr(piece, name) for piece in pieces), 0.0]) for name in names}
 
     @cached_property
     def piece_scatter(self) -> Floats:
         """Of each piece and attribute, shape (n_pieces + 1, n_attributes + 1)."""
-        found = np.zeros((len(self.pieces) + 1, len(self.margins) + 1))
-        for number, piece in enumerate(self.pieces.values()):
-            found[number, list(piece.attributes)] = piece.scatter
-        return found
+        return self._by_attribute("scatter", np.float64)
 
     @cached_property
     def piece_binning(self) -> Ints:
         """Which binning each piece has of each attribute, shape (n_pieces + 1, n_attributes + 1)."""
-        found = np.zeros((len(self.pieces) + 1, len(self.margins) + 1), np.int64)
+        return self._by_attribute("binnings", np.int64)
+
+    def _by_attribute(self, name: str, kind: type) -> NDArray[Any]:
+        columns: NDArray[Any] = np.zeros((len(self.pieces) + 1, len(self.margins) + 1), kind)
         for number, piece in enumerate(self.pieces.values()):
-            found[number, list(piece.attributes)] = piece.binnings
-        return found
+            columns[number, list(piece.attributes)] = getattr(piece, name)
+        return columns
 
     @cached_property
     def _keys(self) -> dict[int, tuple[Ints, Ints]]:
@@ -232,10 +229,13 @@ def _margins(components: Mixture, table: Table) -> Iterator[tuple[tuple[int, ...
         return
     fitted = components.table(table.shape)
     residual = fitted - table.counts
-    # The fit damps departures from independence in cells with fewer records than noise.
-    expected = _independent(fitted)
-    records = expected / math.sqrt(table.variance)
-    kept = records / (records + 1.0) + LARGE_CELL_MISFIT * records
+    # Of noise in a cell there is left what its departure from independence may be: that of sampling, as many
+    # times its records as in the whole table, and what noise hides.
+    expected, deviation = _independent(fitted), math.sqrt(table.variance)
+    squares = np.divide((fitted - expected) ** 2, expected, where=expected > 0, out=np.zeros_like(expected))
+    dependence = float(squares.sum()) / max(float(expected.sum()), 1.0)
+    departures = expected * (1.0 + dependence * expected + HIDDEN_DEPARTURE * deviation)
+    kept = departures / (departures + table.variance) + LARGE_CELL_MISFIT * expected / deviation
     for order in range(2, MAX_PIECE_ORDER + 1):
         for places in combinations(every, order):
             others = tuple(i for i in every if i not in places)

@@ -155,6 +155,7 @@ class ViewDatabase:
         _open.add(self)
         self._lock = threading.Lock()
         self._points: dict[tuple[int, bool], Points] = {}
+        self.is_warm = False  # True once a statement was answered
         # Names as DuckDB compares them, without regard to case.
         self.names: list[str] = []
         for name in self.schema.names:
@@ -286,9 +287,15 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-# Aggregates of our own, so that DuckDB can name and type statements that use them.
-_MACROS = tuple(
-    f"CREATE MACRO {name}(outcome, exposure) AS "
-    "CAST(COUNT(CASE WHEN outcome AND exposure THEN 1 END) AS DOUBLE)"
-    for name in ("odds_ratio", "risk_ratio", "risk_difference")
+# Aggregates of our own, so that DuckDB can name and type statements that use them, and a function it lacks.
+_MACROS = (
+    *(
+        f"CREATE MACRO {name}(outcome, exposure) AS "
+        "CAST(COUNT(CASE WHEN outcome AND exposure THEN 1 END) AS DOUBLE)"
+        for name in ("odds_ratio", "risk_ratio", "risk_difference")
+    ),
+    (
+        "CREATE MACRO width_bucket(x, low, high, n) AS CASE WHEN x < low THEN 0 WHEN x >= high THEN n + 1 "
+        "ELSE CAST(FLOOR((x - low) * CAST(n AS DOUBLE) / (high - low)) AS BIGINT) + 1 END"
+    ),
 )

@@ -22,16 +22,19 @@ class Expired(BaseException):
 
 
 @contextmanager
-def deadline(cursor: Any) -> Iterator[None]:
-    """Stop whatever this thread does for a statement, in DuckDB or between two lines of Python."""
+def deadline(cursor: Any, is_first: bool = False) -> Iterator[None]:
+    """Stop whatever this thread does for a statement, in DuckDB or between two lines of Python.
+
+    is_first: of a view; it may take five times as long, since kernels are compiled and tables made then.
+    """
     import duckdb
 
     thread, lock, is_done = threading.get_ident(), threading.Lock(), threading.Event()
     used, start = _cpu_clock(thread), time.monotonic()
-    first = used()
+    first, most = used(), CPU_SECONDS * (5 if is_first else 1)
 
     def left() -> float:
-        return min(CPU_SECONDS - (used() - first), start + CLOCK_SECONDS - time.monotonic())
+        return min(most - (used() - first), start + CLOCK_SECONDS - time.monotonic())
 
     def watch() -> None:
         while not is_done.wait(max(left(), 0.01)):

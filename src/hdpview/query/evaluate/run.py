@@ -32,7 +32,7 @@ from hdpview.view.data import ViewData
 
 if TYPE_CHECKING:  # the general path is imported when it is needed: plain counts do without
     from hdpview.query.evaluate.execute import Execution
-    from hdpview.query.evaluate.scan import Base
+    from hdpview.query.evaluate.scan import Base, Scan
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -149,35 +149,28 @@ def run(
     check_confidence(confidence)
     check_kinds(counts, interval)
     tree = _tree(statement, dialect)
-    return _guarded(lambda: _run(view, tree, confidence, counts, interval, dialect, with_intervals, ranks))
 
+    def ask() -> Result:
+        bare = None if ranks else read_bare(tree, view.schema)
+        if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
+            return _bare_result(bare, view, confidence, counts, interval, with_intervals)
+        from hdpview.query.evaluate.execute import Execution
 
-def _run(
-    view: ViewData,
-    tree: exp.Expr,
-    confidence: float,
-    counts: CountKind,
-    interval: IntervalKind,
-    dialect: str,
-    with_intervals: bool,
-    ranks: bool,
-) -> Result:
-    bare = None if ranks else read_bare(tree, view.schema)
-    if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
-        return _bare_result(bare, view, confidence, counts, interval, with_intervals)
-    from hdpview.query.evaluate.execute import Execution
+        database = database_of(view)
+        for part in view.parts:  # made once for a view, on no statement's time
+            if not isinstance(part.components, Blocks):
+                error_model(part)
+        with database.cursor() as cursor, deadline(cursor, not database.is_warm):
+            execution = Execution(database, tree, dialect, cursor, raw=counts == "raw")
+            if interval != "typical":
+                execution.statement.note(
+                    f"Intervals here are typical ones: {interval} intervals are for plain counts."
+                )
+            result = _result(execution, confidence, counts, with_intervals, ranks)
+            database.is_warm = True
+            return result
 
-    database = database_of(view)
-    for part in view.parts:  # made once for a view, on no statement's time
-        if not isinstance(part.components, Blocks):
-            error_model(part)
-    with database.cursor() as cursor, deadline(cursor):
-        execution = Execution(database, tree, dialect, cursor, raw=counts == "raw")
-        if interval != "typical":
-            execution.statement.note(
-                f"Intervals here are typical ones: {interval} intervals are for plain counts."
-            )
-        return _result(execution, confidence, counts, with_intervals, ranks)
+    return _guarded(ask)
 
 
 def _guarded(ask: Callable[[], T]) -> T:
@@ -227,7 +220,7 @@ def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) 
         from hdpview.query.evaluate.execute import Execution
 
         database = database_of(view)
-        with database.cursor() as cursor, deadline(cursor):
+        with database.cursor() as cursor, deadline(cursor, not database.is_warm):
             execution = Execution(database, tree, dialect, cursor)
             return _outputs(execution, execution.describe())
 
@@ -276,8 +269,7 @@ def _result(
         n_draws, is_cut_off = execution.n_draws(), execution.is_cut_off
         drawn = execution.draw(table, n_draws, _seed(execution), ranks or is_cut_off)
         for i, draws in drawn.items():
-            found = ends(numbers_of(table.column(i)), draws.T, confidence)
-            lower[i], upper[i] = _within_limits(*found, draws)
+            lower[i], upper[i] = ends(numbers_of(table.column(i)), draws.T, confidence)
         if (ranks or is_cut_off) and table.num_rows:
             known = execution.ranks(table, n_draws, confidence)
             if is_cut_off and known.left_out_presence >= MIN_CHANCE:
@@ -311,34 +303,76 @@ def _result(
     )  # fmt: skip
 
 
-def _within_limits(lower: Floats, upper: Floats, draws: Floats) -> tuple[Floats, Floats]:
-    """Ends no further than what several draws agree on, such as the least value that a mean can have."""
-    every = np.where(np.isnan(draws), np.inf, draws)
-    least, greatest = every.min(axis=1), -np.where(np.isnan(draws), np.inf, -draws).min(axis=1)
-    at_least, at_most = ((draws == limit[:, None]).sum(axis=1) > 2 for limit in (least, greatest))
-    return np.where(at_least, np.fmax(lower, least), lower), np.where(
-        at_most, np.fmin(upper, greatest), upper
-    )
-
-
 def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:
     """Ends within what is possible: no negative counts, and no means beyond the values."""
     from hdpview.query.evaluate.execute import numbers_of
     from hdpview.query.evaluate.lineage import never_negative
 
-    positive = {
-        f"{SECRET}_scan{scan.number}.{SECRET}b{j}": all(
-            bool((cluster.values[:, cluster.of(j)] >= 0).all()) for cluster in scan.clusters
-        )
-        for scan in execution.statement.scans
-        for j in range(len(scan.bases))
-    }
+    positive: dict[str, bool] = {}
+    for scan in execution.statement.scans:
+        for j in range(len(scan.bases)):
+            own = all(bool((c.values[:, c.of(j)] >= 0).all()) for c in scan.clusters)
+            positive[f"{SECRET}b{j}"] = own and positive.get(f"{SECRET}b{j}", True)
     signs = never_negative(execution.statement.tree, positive)
     for i in lower:
         estimate = numbers_of(table.column(i))
-        lower[i] = np.fmin(np.maximum(lower[i], 0.0 if signs[i] else -np.inf), estimate)
-        upper[i] = np.fmax(upper[i], estimate)
+        least, greatest = _limits(execution, i) or (0.0 if signs[i] else -np.inf, np.inf)
+        lower[i] = np.fmin(np.maximum(lower[i], least), estimate)
+        upper[i] = np.fmax(np.minimum(upper[i], greatest), estimate)
     _nest(execution, lower, upper)
+
+
+def _limits(execution: Execution, i: int) -> tuple[float, float] | None:
+    """The least and greatest values of a plain mean, a share, and what follows from shares by subtraction and
+    by multiplication with numbers; None for any other output.
+    """
+    tree, scans = execution.statement.tree, execution.statement.scans
+    if not isinstance(tree, exp.Select) or len(scans) != 1:
+        return None
+    return _limits_of_node(scans[0], tree.selects[i].unalias().unnest())
+
+
+def _base_of(node: exp.Expr) -> int | None:
+    """The number of the base sum that this is, if it is one."""
+    while isinstance(node, (exp.Paren, exp.Coalesce, exp.Nullif)):
+        node = node.this
+    name = node.name.removeprefix(f"{SECRET}b") if isinstance(node, exp.Column) else ""
+    return int(name) if name.isdecimal() else None
+
+
+def _limits_of_node(scan: Scan, node: exp.Expr) -> tuple[float, float] | None:
+    node = node.unnest()
+    sides = [node.args.get(name) for name in ("this", "expression")]
+    left, right = (side.unnest() if isinstance(side, exp.Expr) else exp.Null() for side in sides)
+    if isinstance(node, exp.Mul) and left.is_number:
+        left, right = right, left
+    if isinstance(node, exp.Div) and isinstance(left, exp.Mul):  # 100.0 * COUNT(…) / COUNT(*)
+        factor, part = (left.this, left.expression) if left.this.is_number else (left.expression, left.this)
+        return _limits_of_node(scan, exp.Mul(this=exp.Div(this=part, expression=right), expression=factor))
+    if isinstance(node, exp.Sub):
+        one, other = _limits_of_node(scan, left), _limits_of_node(scan, right)
+        return None if one is None or other is None else (one[0] - other[1], one[1] - other[0])
+    if isinstance(node, (exp.Mul, exp.Div)) and right.is_number:
+        by, inner = float(right.to_py()), _limits_of_node(scan, left)
+        if not by or inner is None:
+            return None
+        scaled = [end * by if isinstance(node, exp.Mul) else end / by for end in inner]
+        return min(scaled), max(scaled)
+    if isinstance(node, exp.Div):
+        part, whole = _base_of(left), _base_of(right)
+        if part is None or whole is None:
+            return None
+        values = [(own.values[:, own.of(part)], own.values[:, own.of(whole)]) for own in scan.clusters]
+        is_share = all(bool(((own >= 0) & (own <= of_whole)).all()) for own, of_whole in values)
+        return (0.0, 1.0) if is_share else None
+    if not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
+        return None
+    clamped = node.args["ifs"][0].args["true"]
+    ends = [column.name for column in clamped.expressions if isinstance(column, exp.Column)]
+    if not isinstance(clamped, exp.Least) or len(ends) != 1 or not ends[0].startswith(f"{SECRET}u"):
+        return None
+    low, high = scan.limits(int(ends[0].removeprefix(f"{SECRET}u")))
+    return float(low.min(initial=np.inf)), float(high.max(initial=-np.inf))
 
 
 def _nest(execution: Execution, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:

@@ -23,6 +23,8 @@ from hdpview.query.evaluate.aggregates import Aggregates, aggregates_in, has_agg
 from hdpview.query.evaluate.database import SECRET, ViewDatabase, shortened_line
 from hdpview.query.evaluate.dialects import to_duckdb
 from hdpview.query.evaluate.scan import BIN, Scan, key_name, text_of
+from hdpview.query.question import conditions
+from hdpview.query.question.where import MIRRORED
 
 _ROWS = (
     "A view holds no rows; it holds counts. Count them: SELECT x, COUNT(*) FROM view GROUP BY x. "
@@ -436,31 +438,19 @@ class Statement:
         texts = [v.unnest() for v in values]
         if isinstance(node, (exp.EQ, exp.NEQ, exp.In)):
             for value in texts:
-                if isinstance(value, exp.Literal) and attribute.code_of(value.this) is None:
-                    note = " Values that were not declared are counted together"
-                    note += f" as {attribute.other!r}." if attribute.other else "."
-                    labels = attribute.value_labels()
-                    raise QueryError(
-                        unknown_name("value", value.this, labels, f"{attribute.name!r} has") + note
-                    )
+                if isinstance(value, exp.Literal):
+                    conditions.compare(attribute, "=", value.this)  # refuses values that are not declared
             return
         if not attribute.ordered or not all(isinstance(value, exp.Literal) for value in texts):
             return
-        order = {label: i for i, label in enumerate(attribute.values)}
-        for value in texts:
-            if value.this not in order:
-                raise QueryError(unknown_name("value", value.this, order, f"{attribute.name!r} has"))
-        places = [order[value.this] for value in texts]
         if isinstance(node, exp.Between):
-            kept = range(places[0], places[1] + 1)
+            kept = conditions.between(attribute, texts[0].this, texts[1].this)
         else:
+            sign = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}[node.key]
             is_left = isinstance(node.this.unnest(), exp.Column)
-            sign = node.key if is_left else {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}[node.key]
-            at, n = places[0], len(order)
-            kept = {"lt": range(at), "lte": range(at + 1), "gt": range(at + 1, n), "gte": range(at, n)}[sign]
-        listed: list[exp.Expr] = [exp.Literal.string(attribute.values[i]) for i in kept]
-        listed = listed or [exp.Null()]
-        node.replace(exp.In(this=column.copy(), expressions=listed))
+            kept = conditions.compare(attribute, sign if is_left else MIRRORED[sign], texts[0].this)
+        listed: list[exp.Expr] = [exp.Literal.string(attribute.values[code]) for code in sorted(kept.codes)]
+        node.replace(exp.In(this=column.copy(), expressions=listed or [exp.Null()]))
 
     def _is_day(self, node: exp.Expr) -> bool:
         """True for a constant that is a plain date."""
