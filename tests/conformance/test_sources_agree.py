@@ -28,7 +28,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hdpview import preview
-from hdpview.counts import postgres as postgres_reader
+from hdpview.counts import postgresql
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.encode import NOT_TEXT
 from hdpview.counts.ingest import ReadOptions, read_counts
@@ -324,7 +324,7 @@ def test_postgresql_has_the_same_statistics(
 ) -> None:
     """Rows that PostgreSQL sends many to a message, in several messages, give the tables of occupied
     cells."""
-    monkeypatch.setattr(postgres_reader, "_ROWS_PER_PART", 7)
+    monkeypatch.setattr(postgresql, "_ROWS_PER_PART", 7)
     connection, backend = postgres
     kinds = {"row": "bigint", **{name: kind for name, (_, kind) in TYPES.items()}}
     fill(connection, "awkward", kinds, zip(*padded().values(), strict=True))

@@ -40,7 +40,7 @@ def frame(rows: list[Any]) -> pa.Table:
             "who": pa.array(names, pa.string()),
             "age": pa.array(ages, pa.int64()),
             "ill": pa.array(ills, pa.bool_()),
-        },
+        }
     )
 
 

@@ -204,15 +204,7 @@ def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path: Path) ->
     charged.
     """
     pq.write_table(table(10), tmp_path / "people.parquet")
-    draft = [
-        "schema",
-        "draft",
-        "people.parquet",
-        "--learn-bounds-epsilon",
-        "1",
-        "--ledger",
-        "l.sqlite",
-    ]
+    draft = ["schema", "draft", "people.parquet", "--learn-bounds-epsilon", "1", "--ledger", "l.sqlite"]
     for words in (["--learn-delta", "1e-40", "-o", "p.toml"], ["-o", "nowhere/p.toml"]):
         done = command_line.run(*draft, *words, cwd=tmp_path)
         assert done.returncode == 2

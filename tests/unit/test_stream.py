@@ -130,11 +130,7 @@ class OneBlock(Method):
         return {}
 
     def release(
-        self,
-        counts: Counts,
-        mechanism: Mechanism,
-        engine: Engine,
-        progress: Progress | None = None,
+        self, counts: Counts, mechanism: Mechanism, engine: Engine, progress: Progress | None = None
     ) -> ViewRelease:
         assert not isinstance(counts, CellCounts)
         total = counts.exact_tables([TableShape.of_codes((0,), counts.schema.sizes)], progress)[0].total()

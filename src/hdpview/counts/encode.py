@@ -124,10 +124,7 @@ def kind_of_type(written: str) -> str | None:
 
 
 def outcomes_sql(
-    schema: Schema,
-    types: Mapping[str, str],
-    along: Mapping[str, str] | None = None,
-    unit: str | None = None,
+    schema: Schema, types: Mapping[str, str], along: Mapping[str, str] | None = None, unit: str | None = None
 ) -> str:
     """The table `source` as outcomes: columns `o_0`, `o_1`, … in the order of the schema, one row per row,
     never null.

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from hdpview.counts import postgres
+from hdpview.counts import postgresql
 from hdpview.counts.encode import prepare
 from hdpview.counts.files import files_of, files_sql, kind_of_file
 from hdpview.counts.frames import arrow_of, clean_parquet, clean_stream, needs_cleaning
@@ -134,7 +134,7 @@ def _of_database(
         connection.register("frame", arrow_of(relation, None, exact_text))
         return "frame"
     if backend.name == "postgres":
-        stream, columns = postgres.stream_of(backend, table, exact_text)
+        stream, columns = postgresql.stream_of(backend, table, exact_text)
         connection.register("frame", stream)
         return f"(SELECT {columns} FROM frame)"
     read = lambda: backend.to_pyarrow_batches(table, chunk_size=_BATCH_ROWS)  # noqa: E731

@@ -14,8 +14,8 @@ from typing import Any
 
 from hdpview.domain.attributes import Attribute
 from hdpview.domain.categories import Boolean, Category
+from hdpview.domain.datetimes import Date, Datetime
 from hdpview.domain.language import spelled_out
-from hdpview.domain.moments import Date, Datetime
 from hdpview.domain.numbers import Integer, Real
 from hdpview.domain.places import located, open_places
 from hdpview.domain.text_format import PLAIN, TextFormat
