@@ -18,7 +18,6 @@ from sqlglot import exp
 
 from hdpview.domain import Category, Datetime, Ordered, Schema
 from hdpview.errors import QueryError
-from hdpview.query.errors.ends import probability_above
 from hdpview.query.interval.answers import CountKind, IntervalKind, notes_on
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.spans import Estimates, group_estimates
@@ -29,8 +28,6 @@ from hdpview.query.question.conditions import code_shares, is_beyond
 from hdpview.query.question.where import boxes_of_tree
 from hdpview.view.data import ViewData
 
-# Rows that are left out are named if they belong to the first ones with at least this probability.
-MIN_CHANCE = 0.05
 _PARTS = {"expressions", "from_", "where", "group", "order", "limit", "kind", "hint"}
 
 
@@ -91,7 +88,8 @@ def read_bare(tree: exp.Expr, schema: Schema) -> Bare | None:
         if not isinstance(limit, exp.Limit) or not isinstance(limit.expression, exp.Literal):
             return None
         n = int(limit.expression.this) if limit.expression.is_int else None
-        if n is None:
+        # Which rows are the largest is uncertain, and the general path says how much.
+        if n is None or (order and items[order[0][0]] is None):
             return None
     return None if order is None else Bare(tuple(items), tuple(names), tuple(keys), boxes, order, n)
 
@@ -176,14 +174,17 @@ def answer_bare(
     axes = [attribute_axis(view.schema, a) for a in bare.keys]
     groups = Groups(view, bare.boxes, axes)
     span = group_estimates(groups, COUNT, confidence, counts, interval)
-    keys = {a: groups.keys(i) for i, a in enumerate(bare.keys)}
+    return arranged(bare, view, span, {a: groups.keys(i) for i, a in enumerate(bare.keys)})
+
+
+def arranged(bare: Bare, view: ViewData, span: Estimates, keys: dict[int, Sequence[Any]]) -> BareAnswer:
+    """Groups as columns, in the order asked for. keys: of each attribute, what each group has."""
     rows = np.arange(len(span.estimate))
     terms = bare.order or tuple((i, False, False) for i, a in enumerate(bare.items) if a is not None)
     for place, falls, nulls_first in reversed(terms):
         a = bare.items[place]
         values = span.estimate.tolist() if a is None else keys[a]
         rows = _sorted(rows, values, falls, nulls_first)
-    note = _on_limit(bare, span, rows, keys, confidence) if interval == "typical" else ()
     rows = rows[: bare.limit]
     columns = []
     for a in bare.items:
@@ -196,30 +197,7 @@ def answer_bare(
             )
     attributes = frozenset(bare.keys) | {a for box in bare.boxes for a in box}
     kept = Estimates(*(column[rows] for column in span))
-    return BareAnswer(columns, kept, (*notes_on(list(bare.boxes), view), *note), attributes)
-
-
-def _on_limit(
-    bare: Bare, span: Estimates, rows: NDArray[np.int64], keys: dict[int, list[Any]], confidence: float
-) -> tuple[str, ...]:
-    """A sentence on the first row that a limit leaves out, where it may belong to those shown."""
-    n = bare.limit
-    if not n or n >= len(rows) or not bare.order or bare.items[bare.order[0][0]] is not None:
-        return ()
-    last, left_out = rows[n - 1], rows[n]
-    gap = abs(float(span.estimate[last] - span.estimate[left_out]))
-    ends = span.upper - span.lower
-    chance = 1.0 - probability_above(gap, float(np.hypot(ends[last], ends[left_out])) / 2, confidence)
-    name = ", ".join(str(keys[a][left_out]) for a in bare.items if a is not None)
-    return (sentence_on_limit(name, chance),) if chance >= MIN_CHANCE else ()
-
-
-def sentence_on_limit(name: str, chance: float) -> str:
-    """That a row outside of LIMIT may belong inside."""
-    return (
-        f"Which rows come first is not certain: {name or 'another row'} is left out, and belongs among these "
-        f"with probability {chance:.0%}."
-    )
+    return BareAnswer(columns, kept, notes_on(list(bare.boxes), view), attributes)
 
 
 def _arrow_type(schema: Schema, a: int) -> pa.DataType | None:

@@ -23,9 +23,8 @@ class Expired(BaseException):
 
 @contextmanager
 def deadline(cursor: Any, is_first: bool = False) -> Iterator[None]:
-    """Stop whatever this thread does for a statement, in DuckDB or between two lines of Python.
-
-    is_first: of a view; it may take five times as long, since kernels are compiled and tables made then.
+    """Stop whatever this thread does for a statement, in DuckDB or between two lines of Python. The first
+    of a view may take five times as long, since kernels are compiled and tables made then.
     """
     import duckdb
 

@@ -281,11 +281,7 @@ class Execution:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Rows of an answer among the draws.
-
-    presence: share of draws in which each row belongs to the answer. best, worst: ends of its rank, None
-        without an order. left_out: the keys of the row outside that belongs to it most often, and how often.
-    """
+    """Of each row: the share of draws in which it belongs to the answer, and the ends of its rank, if any."""
 
     presence: Floats
     best: Floats | None

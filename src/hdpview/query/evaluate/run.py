@@ -19,9 +19,10 @@ from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
 from hdpview.query.errors.kernels import error_model
-from hdpview.query.evaluate.bare import MIN_CHANCE, Bare, answer_bare, is_clear, read_bare, sentence_on_limit
+from hdpview.query.evaluate.bare import Bare, BareAnswer, answer_bare, is_clear, read_bare
 from hdpview.query.evaluate.database import SECRET, database_of, shortened_line
 from hdpview.query.evaluate.deadline import TOO_LONG, Expired, deadline
+from hdpview.query.evaluate.people import answer_people, asks_for_people, read_people
 from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # the general path is imported when it is needed: plain count
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 _MAX_NAMED_BINS = 3
+MIN_CHANCE = 0.05  # of a row that is left out and named for it
 # Errors of DuckDB that depend on values: casts, overflows, arguments out of range.
 _OF_VALUES = {
     "ConversionException",
@@ -151,9 +153,14 @@ def run(
     tree = _tree(statement, dialect)
 
     def ask() -> Result:
+        if asks_for_people(tree, view):
+            asked = read_people(tree, view)
+            people = answer_people(asked, view, confidence, counts)
+            return _bare_result(asked, people, view, confidence, with_intervals)
         bare = None if ranks else read_bare(tree, view.schema)
         if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
-            return _bare_result(bare, view, confidence, counts, interval, with_intervals)
+            answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
+            return _bare_result(bare, answer, view, confidence, with_intervals)
         from hdpview.query.evaluate.execute import Execution
 
         database = database_of(view)
@@ -191,14 +198,8 @@ def _guarded(ask: Callable[[], T]) -> T:
 
 
 def _bare_result(
-    bare: Bare,
-    view: ViewData,
-    confidence: float,
-    counts: CountKind,
-    interval: IntervalKind,
-    with_intervals: bool,
+    bare: Bare, answer: BareAnswer, view: ViewData, confidence: float, with_intervals: bool
 ) -> Result:
-    answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
     table = pa.table(answer.columns, names=list(bare.names))
     at = bare.items.index(None)
     outputs = [
@@ -215,6 +216,8 @@ def _bare_result(
 def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) -> list[Output]:
     """Names and types of a statement's outputs."""
     tree = _tree(statement, dialect)
+    if asks_for_people(tree, view):
+        return list(run(view, tree, with_intervals=False).outputs)
 
     def ask() -> list[Output]:
         from hdpview.query.evaluate.execute import Execution
@@ -273,7 +276,10 @@ def _result(
         if (ranks or is_cut_off) and table.num_rows:
             known = execution.ranks(table, n_draws, confidence)
             if is_cut_off and known.left_out_presence >= MIN_CHANCE:
-                statement.note(sentence_on_limit(known.left_out, known.left_out_presence))
+                statement.note(
+                    f"Which rows come first is not certain: {known.left_out or 'another row'} is left out, "
+                    f"and belongs among these with probability {known.left_out_presence:.0%}."
+                )
             columns = known.presence, known.best, known.worst
             of_rows = tuple(column for column in columns if column is not None) if ranks else ()
     outputs = table.select(range(table.num_columns - 1))
