@@ -19,7 +19,7 @@ from hdpview.privacy.randomness import Randomness
 from hdpview_bench.audit.bound import at_least, epsilon_lower_bound, lower_end, rho_lower_bound, upper_end
 from hdpview_bench.audit.builds import builds
 from hdpview_bench.audit.evidence import NUMBER_OF_RECORDS, cuts_to, features_of
-from hdpview_bench.audit.run import Claim, audit, audit_builds
+from hdpview_bench.audit.run import Claim, _kinds, audit, audit_builds
 from hdpview_bench.audit.tables import neighbours, pair, table_neighbours
 
 CROWD = pair("crowd", np.full(4, 1_000), (1,))
@@ -159,6 +159,13 @@ def test_the_papers_method_shows_no_more_than_it_claims_and_the_command_prints_i
     assert found["runs"] == 100
     assert found["lower_bound"] <= 1
     assert found["passed"]
+    assert "a number or a choice without noise" in found["kinds_seen"]
+
+
+def test_more_builds_see_more_kinds_of_bugs() -> None:
+    """From none to all, which is what the audit says of itself."""
+    seen = [len(_kinds(Claim(1.0), runs, 0.999, 1)[0]) for runs in (20, 100, 2_000, 10_000)]
+    assert seen == [0, 3, 4, 5]
 
 
 def test_bad_audits_are_refused_in_words() -> None:

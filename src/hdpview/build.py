@@ -18,16 +18,19 @@ from hdpview.counts.check import check_table, refuse_losses
 from hdpview.counts.contributions import EACH_ROW, EACH_ROW_UNIT, Contributions
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.losses import SchemaWarning
+from hdpview.counts.people import check_people, person_counts
 from hdpview.counts.protocol import Counts
 from hdpview.counts.rows import States
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, MethodError, SchemaError, unknown_name
 from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
+from hdpview.methods.people import measure_people, share_of_people
 from hdpview.methods.protocol import Engine, Reads, ViewRelease, delta_of, release_with, with_delta
 from hdpview.methods.quality import QUALITY_SHARE, measure_quality
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.budget import exact_delta, exact_epsilon
+from hdpview.privacy.exact import Exact
 from hdpview.privacy.ledger import Ledger, Receipt, ledger_for, name_of
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
@@ -61,6 +64,7 @@ def build(
     max_rows: int = 1,
     count: str | None = None,
     no_person: Sequence[str] = (),
+    people: Sequence[str] = (),
     ledger: str | PathLike[str] | Literal[False] | None = None,
     table: str | None = None,
     quality: bool = True,
@@ -96,6 +100,8 @@ def build(
         count: for a table that is already aggregated: the column that says how many records a row stands for.
         no_person: what `privacy_unit` holds where nobody is named, such as ["NA", "unknown"]: those rows are
             left out too. Without it, all rows that say "unknown" are one person's.
+        people: with a privacy unit, attributes by whose values persons are counted too, such as ["ward"]; a
+            twentieth of the budget each, and one for their number. COUNT(DISTINCT patient_id) rests on it.
         ledger: the file that keeps what has been spent on tables; made where there is none. It is charged
             before any noise is drawn. By default the one that the environment variable HDPVIEW_LEDGER names,
             or `hdpview-ledger.sqlite` beside the table's file; for a table that is no file, in the working
@@ -124,6 +130,7 @@ def build(
     chosen = chosen_method(method, settings, build)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     _check_engine(engine, chosen)
+    check_people(people, schema, limits, engine)
     _check_feasible(chosen, schema, budget, limits.max_rows)
     randomness = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
     account = account_of(source, ledger, table, randomness.is_test)
@@ -149,8 +156,10 @@ def build(
         "method": repr(chosen),
         "contributions": repr(limits),
         "quality": quality,
+        "people": list(people),
         "test": randomness.is_test,
     }
+    exact_people = person_counts(source, schema, options, people) if people else []
     with (
         _counted(engine, source, schema, chosen.reads, options) as (counts, where),
         _right_table(chosen, counts, check),
@@ -162,7 +171,18 @@ def build(
             on_charge(receipt)
         outcomes = None if receipt is None else receipt.outcomes
         view = release(
-            counts, budget, chosen, randomness, threads, progress, limits, where, quality, outcomes
+            counts,
+            budget,
+            chosen,
+            randomness,
+            threads,
+            progress,
+            limits,
+            where,
+            quality,
+            outcomes,
+            people,
+            exact_people,
         )
         choice = None if limits.unit is None else choice_of(salt, limits)
         view = _on_record(view, None if randomness.is_test else receipt, choice)
@@ -375,6 +395,8 @@ def release(
     engine: Engine | None = None,
     quality: bool = False,
     outcomes: Outcomes | None = None,
+    people: Sequence[str] = (),
+    exact_people: Sequence[Exact] = (),
 ) -> PView:
     """A view of exact counts: the method's release, what was measured of its errors, and what all of it cost.
 
@@ -382,8 +404,10 @@ def release(
     """
     k, where = limits.max_rows, engine or LocalEngine(threads)
     for_quality = epsilon * QUALITY_SHARE if quality else Fraction(0)
+    for_people = (epsilon - for_quality) * share_of_people(people)
+    rest = epsilon - for_quality - for_people
     released, charges = release_with(
-        method, counts, epsilon - for_quality, randomness, where, progress, max_rows=k, outcomes=outcomes
+        method, counts, rest, randomness, where, progress, max_rows=k, outcomes=outcomes
     )
     if not isinstance(released, ViewRelease):
         raise MethodError(_not_a_view(method))
@@ -393,6 +417,11 @@ def release(
         mechanism = Mechanism(for_quality, randomness, max_rows=k, outcomes=outcomes)
         part = replace(part, quality=measure_quality(part, counts, mechanism, progress))
         charges = (*charges, *mechanism.close())
+    if people:
+        tables, more = measure_people(
+            exact_people, people, counts.schema, for_people, randomness, k, outcomes
+        )
+        part, charges = replace(part, people=tables), (*charges, *more)
     manifest = Manifest(
         schema=counts.schema,
         method=method.name,

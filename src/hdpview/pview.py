@@ -310,6 +310,7 @@ class PView(ViewData):
             "neighbours": manifest.change,
             "privacy_unit": manifest.privacy_unit,
             "max_rows": manifest.max_rows,
+            "people": [self.schema.names[t.attributes[0]] for t in self.parts[0].people[1:]],
             "about": manifest.estimand,
             "spending": {charge.purpose: float(charge.epsilon * charge.times) for charge in charges},
             "method": manifest.method,

@@ -21,3 +21,8 @@ def test_what_is_learnt_is_a_function_of_what_mechanisms_returned() -> None:
 def test_a_person_changes_the_counted_rows_by_k_at_most() -> None:
     """Before any mechanism sees them."""
     assert replay.problems_of_reading() == []
+
+
+def test_a_person_changes_numbers_of_persons_by_what_is_charged() -> None:
+    """One of all, and k of those per value."""
+    assert replay.problems_of_people() == []

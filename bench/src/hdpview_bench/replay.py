@@ -29,12 +29,15 @@ from hdpview.build import release
 from hdpview.counts.contributions import Contributions
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.learn import Learnt, learn
+from hdpview.counts.people import person_counts
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.methods import Hdpview, Method, Mixture, mixture
+from hdpview.methods.people import measure_people
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy import mechanism
+from hdpview.privacy.exact import unprotected
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
@@ -468,9 +471,30 @@ def problems_of_reading() -> list[str]:
     return []
 
 
+def problems_of_people() -> list[str]:
+    """A person more adds one to numbers of persons, to k of those per value; draws cost what is charged."""
+    schema, epsilon = hv.Schema([hv.Integer(name="age", min=0, max=99)]), Fraction(1)
+    for k in (1, 3):
+        options = ReadOptions(limits=Contributions("who", k), salt="a", threads=1)
+        numbers = [person_counts(people(extra=extra), schema, options, ["age"]) for extra in (0, 200)]
+        less, more = ([unprotected(each) for each in exact] for exact in numbers)
+        for i, most in enumerate((1, k)):
+            change = more[i] - less[i]
+            if set(change.tolist()) - {0, 1} or change.sum() > most:
+                return [f"a person changes numbers of persons by {change.sum()}, not {most}"]
+        recording = Recording()
+        with noting(recording):
+            measure_people(numbers[0], ["age"], schema, epsilon, Randomness.fresh(), k, recording)
+        drawn = sum(draw.rate * most for draw, most in zip(recording.draws, (1, k), strict=True))
+        if not math.isclose(drawn, float(epsilon), rel_tol=1e-9):
+            return [f"numbers of persons draw at {drawn:g}, not {float(epsilon):g}"]
+    return []
+
+
 def all_problems() -> Iterator[tuple[str, list[str]]]:
     """Each case with what is wrong with it; the quick ones first."""
     yield "reading", problems_of_reading()
+    yield "people", problems_of_people()
     yield "learning", problems_of_learning()
     for case in sorted(cases(), key=lambda case: len(case.schema) * len(case.rows)):
         try:

@@ -37,6 +37,7 @@ def refine(
 
     Every table that the view holds gets finer noise for the difference alone: a view at 1 that is refined by
     0.5 has the noise of one built at 1.5. The budgets add up in the ledger, in the manifest and on the card.
+    Numbers of persons stay as they were released.
 
     Args:
         view: a view of one table. Of the paper's method counts get less noise, and no block is cut.
@@ -64,7 +65,8 @@ def refine(
     if Mechanism(for_tables, Randomness.fresh(), max_rows=manifest.max_rows, before=before).total <= 0:
         raise BudgetError("With the view's delta, so small an epsilon buys nothing more. Spend more at once.")
     finer = build(source, view.schema, epsilon, method=method, **options)
-    return PView(_added_up(manifest, finer.manifest), finer.parts, finer.frame or view.frame)
+    part = replace(finer.parts[0], people=view.parts[0].people)
+    return PView(_added_up(manifest, finer.manifest), (part,), finer.frame or view.frame)
 
 
 def refinement_of(view: PView, focus: Sequence[tuple[str, ...]]) -> Refinement | FinerCounts:

@@ -70,6 +70,7 @@ class PartFacts(Facts):
     bins: list[BinFacts | None] | None = None
     quality: QualityFacts
     tables: list[TableFacts] = Field(max_length=_MAX_TABLES)
+    people: list[TableFacts] = Field([], max_length=_MAX_TABLES)
 
 
 # Columns
@@ -159,7 +160,10 @@ def parts_from(
         if kind == "mixture" and len(counted) < len(schema.names):
             raise ViewFileError("a histogram is missing")
         quality = Quality(tuple(own.quality.factors), own.quality.measured, own.quality.within)
-        parts.append(ViewPart(read(rows, own, schema), quality, tables))
+        people = tuple(table_from(each, schema) for each in own.people)
+        if any(len(table.attributes) > 1 or table.noise != "laplace" for table in people):
+            raise ViewFileError("a count of persons is damaged")
+        parts.append(ViewPart(read(rows, own, schema), quality, tables, people))
     return tuple(parts)
 
 
@@ -215,6 +219,7 @@ def facts_of(part: ViewPart) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "quality": {"factors": list(quality.factors), "measured": quality.measured, "within": within},
         "tables": [_table_as_data(each) for each in part.tables],
+        **({"people": [_table_as_data(each) for each in part.people]} if part.people else {}),
     }
     components = part.components
     if isinstance(components, Blocks):

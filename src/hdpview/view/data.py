@@ -18,11 +18,13 @@ class ViewPart:
 
     components: blocks or a mixture. tables: the released tables behind a mixture; none for blocks.
     quality: how large the errors are.
+    people: released numbers of persons: a table with one bin for all, then one per attribute with its codes.
     """
 
     components: Blocks | Mixture
     quality: Quality
     tables: tuple[Table, ...] = ()
+    people: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,6 +53,7 @@ class Audit:
     runs: builds of each table that the bound rests on. table, event, hits: where the most was seen.
     visible: the largest ε that so many builds can show, if an event is certain on one table and never on
         the other.
+    kinds_seen, kinds_missed: bugs that so many builds would show, by what is expected of them, and would not.
     """
 
     method: str
@@ -68,6 +69,8 @@ class Audit:
     claimed_rho: float | None = None
     rho_lower_bound: float | None = None
     visible: float = 0.0
+    kinds_seen: tuple[str, ...] = ()
+    kinds_missed: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -199,6 +202,7 @@ def audit_builds(
     fresh = _FreshViews(build, runs, report)
     event = max((one for one, is_rho in found if not is_rho), key=lambda one: one.promise)
     hits = fresh.hits(event)
+    seen, missed = _kinds(claim, runs, each, max_rows)
     result = Audit(
         method=name,
         claimed=claim.epsilon,
@@ -211,12 +215,36 @@ def audit_builds(
         hits=hits,
         delta=claim.delta,
         visible=epsilon_lower_bound(runs, 0, runs, each, claim.delta),
+        kinds_seen=seen,
+        kinds_missed=missed,
     )
     if claim.rho is None:
         return result
     event = max((one for one, is_rho in found if is_rho), key=lambda one: one.promise)
     bound = rho_lower_bound(*fresh.hits(event), runs, each)
     return replace(result, claimed_rho=claim.rho, rho_lower_bound=bound)
+
+
+def _kinds(claim: Claim, runs: int, confidence: float, max_rows: int) -> tuple[tuple[str, ...], ...]:
+    """Which kinds of bugs the best event would show, if it came up as often as is expected of it.
+
+    A bug that makes the loss `factor` times ε shows best in an event of probability 1/(1 + a) on one table
+    and a/(1 + a) on the other, a = e^(−factor·ε): the sign of one noisy number.
+    """
+    factors = {
+        "a number or a choice without noise": np.inf,
+        "all noise half as wide as was charged": 2.0,
+        "one row more of a person than was charged": (max_rows + 1) / max_rows,
+        "half the noise on what takes half of the budget": 1.5,
+        "half the noise on what takes a tenth of the budget": 1.1,
+    }
+    seen, missed = list[str](), list[str]()
+    for kind, factor in factors.items():
+        chance = 1 / (1 + np.exp(-factor * claim.epsilon))
+        hits = round(runs * chance)
+        bound = epsilon_lower_bound(hits, runs - hits, runs, confidence, claim.delta)
+        (seen if bound > claim.epsilon else missed).append(kind)
+    return tuple(seen), tuple(missed)
 
 
 class _FreshViews:

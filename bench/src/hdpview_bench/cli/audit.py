@@ -75,10 +75,8 @@ def _summary(found: Audit) -> str:
         f"{found.runs:,} builds of each table of the pair {found.table!r}; "
         f"hits {found.hits[0]:,} and {found.hits[1]:,} of: {found.event}"
     )
-    most = f"So many builds show an epsilon of {found.visible:.2g} at most"
-    lines.append(
-        f"{most}: a count or a choice without noise would be seen; noise a little too small would not."
-        if found.visible > found.claimed
-        else f"{most}, which is less than is claimed: no bug could have been seen. Run more."
-    )
+    lines.append(f"So many builds show an epsilon of {found.visible:.2g} at most.")
+    lines.append(f"They would show: {'; '.join(found.kinds_seen) or 'no bug at all. Run more'}.")
+    if found.kinds_missed:
+        lines.append(f"They would not show: {'; '.join(found.kinds_missed)}.")
     return "\n".join(lines)

@@ -173,7 +173,11 @@ def answer_bare(
     axes = [attribute_axis(view.schema, a) for a in bare.keys]
     groups = Groups(view, bare.boxes, axes, keep_empty=not axes)
     span = group_estimates(groups, COUNT, confidence, counts, interval)
-    keys = {a: groups.keys(i) for i, a in enumerate(bare.keys)}
+    return arranged(bare, view, span, {a: groups.keys(i) for i, a in enumerate(bare.keys)})
+
+
+def arranged(bare: Bare, view: ViewData, span: Estimates, keys: dict[int, Sequence[Any]]) -> BareAnswer:
+    """Groups as columns, in the order asked for. keys: of each attribute, what each group has."""
     rows = np.arange(len(span.estimate))
     terms = bare.order or tuple((i, False, False) for i, a in enumerate(bare.items) if a is not None)
     for place, falls, nulls_first in reversed(terms):

@@ -18,8 +18,9 @@ from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
-from hdpview.query.evaluate.bare import Bare, answer_bare, is_clear, read_bare
+from hdpview.query.evaluate.bare import Bare, BareAnswer, answer_bare, is_clear, read_bare
 from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of, shortened_line
+from hdpview.query.evaluate.people import answer_people, asks_for_people, read_people
 from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
@@ -157,9 +158,15 @@ def _run(
     with_intervals: bool,
     ranks: bool,
 ) -> Result:
+    if asks_for_people(tree, view):
+        asked = read_people(tree, view)
+        return _bare_result(
+            asked, answer_people(asked, view, confidence, counts), view, confidence, with_intervals
+        )
     bare = None if ranks else read_bare(tree, view.schema)
     if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
-        return _bare_result(bare, view, confidence, counts, interval, with_intervals)
+        answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
+        return _bare_result(bare, answer, view, confidence, with_intervals)
     from hdpview.query.evaluate.execute import Execution, deadline
 
     database = database_of(view)
@@ -188,14 +195,8 @@ def _guarded(ask: Callable[[], T]) -> T:
 
 
 def _bare_result(
-    bare: Bare,
-    view: ViewData,
-    confidence: float,
-    counts: CountKind,
-    interval: IntervalKind,
-    with_intervals: bool,
+    bare: Bare, answer: BareAnswer, view: ViewData, confidence: float, with_intervals: bool
 ) -> Result:
-    answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
     table = pa.table(answer.columns, names=list(bare.names))
     at = bare.items.index(None)
     outputs = [
@@ -212,6 +213,8 @@ def _bare_result(
 def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) -> list[Output]:
     """Names and types of a statement's outputs."""
     tree = _tree(statement, dialect)
+    if asks_for_people(tree, view):
+        return list(run(view, tree, with_intervals=False).outputs)
 
     def ask() -> list[Output]:
         from hdpview.query.evaluate.execute import Execution, deadline
