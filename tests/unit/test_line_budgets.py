@@ -30,7 +30,7 @@ BUDGETS = {
     "query": Budget(9_898, 5_400),
     "explore": Budget(4_584, 3_200),
     "privacy": Budget(1_615, 1_200),
-    "counts": Budget(4_140, 2_700),
+    "counts": Budget(4_200, 2_700),
     "spark": Budget(1_166, 1_000),
     "partition": Budget(1_590, 1_500),
     "methods": Budget(2_136, 1_950),
