@@ -42,7 +42,7 @@ def main() -> None:
     running = explore({"admissions.pview": build(hospital_table(), hospital_schema(), 1.0)})
     with sync_playwright() as playwright:
         browser = launch_chromium(playwright)
-        page = browser.new_page(viewport={"width": 1180, "height": 800})
+        page = browser.new_page(viewport={"width": 1180, "height": 700})
         page.goto(running.url)
         page.wait_for_selector("body[data-shown]")
         page.get_by_role("button", name="Got it").click()
@@ -58,7 +58,7 @@ def main() -> None:
         page.wait_for_selector("#panel-compare:not(.waiting) .verdict")
         page.wait_for_selector("[data-attribute=ward] text.number:has-text('◆')")
         page.evaluate("window.scrollTo(0, 0)")
-        page.set_viewport_size({"width": 1180, "height": 800})
+        page.set_viewport_size({"width": 1180, "height": 700})
         shot(page, "explorer-compare.png")
         page.locator("#reset").click()
         page.locator("#tab-heatmap").click()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from playwright.sync_api import expect
@@ -30,6 +31,7 @@ from hdpview.build import build
 from hdpview.domain import Category, Integer, Schema
 from hdpview.explore.notebook import Explorer, explore
 from hdpview.pview import PView
+from hdpview.query.errors.ends import usefulness
 
 
 def _ticks(visitor: Visitor, name: str) -> list[str]:
@@ -94,6 +96,25 @@ def test_conditions_explain_themselves(visitor: Visitor) -> None:
     run(page, "cost > 700 AND admitted <= DATE '2024-01-31'")
     expect(notes).to_contain_text("cuts the bin 500 to 1000")
     expect(notes).to_contain_text("'2024-01-31' means midnight at the start of that day")
+
+
+_WORDS = """async (spans) => {
+  const [{ usefulness }, { get }] = await Promise.all([import("/parts.js"), import("/transport.js")]);
+  const schema = await get("/api/schema");
+  return spans.map(([estimate, lower, upper]) => usefulness(schema, { estimate, lower, upper }, 1_000));
+}"""
+
+
+def test_a_word_says_how_good_a_count_is(visitor: Visitor) -> None:
+    """Beside the count stands a word, by the rule that Python has."""
+    page = visitor.visit()
+    expect(page.locator("#word")).to_have_text("useful")
+    rng = np.random.default_rng(3)
+    estimate, below, above = 10.0 ** rng.uniform(0, 3, (3, 300))
+    spans = np.array([estimate, estimate - below, estimate + above])
+    expected = usefulness(*spans, unit=1_000.0)
+    assert set(expected) == {"useful", "rough", "unknown"}
+    assert page.evaluate(_WORDS, spans.T.tolist()) == expected.tolist()
 
 
 def test_the_last_bin_holds_what_lies_beyond(visitor: Visitor, hospital: PView) -> None:

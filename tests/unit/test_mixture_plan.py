@@ -178,6 +178,24 @@ def test_bins_of_an_attribute_nest(n_ordered: int) -> None:
     assert cuts.lost[-1] == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("n_ordered", [0, 30])
+def test_what_bins_hide_is_what_questions_miss(n_ordered: int) -> None:
+    """As said in `Cuts`, question by question."""
+    shares = np.random.default_rng(1).dirichlet(np.full(30, 0.3))
+    cuts = Cuts(Axis(30, n_ordered), shares, np.zeros(30))
+    for n in (1, 2, 5, 12):
+        bins, hidden = cuts.bins(n), 0.0
+        for code in range(30):
+            own = bins == bins[code]
+            if n_ordered and code:
+                often = (1 / 30 + (shares[code] + shares[code - 1]) / 2) / 2
+                left = shares[own & (np.arange(30) < code)].sum()
+                hidden += often * left * (shares[own].sum() - left)
+            elif not n_ordered:
+                hidden += shares[code] ** 2 * (1 - shares[code] / shares[own].sum())
+        assert cuts.lost[n - 1] * cuts.hidden == pytest.approx(6 * hidden)
+
+
 def test_refinement_tells_apart_what_any_table_does() -> None:
     """Codes share a fine bin if and only if they share a bin in every table."""
     first, second = np.array([0, 0, 0, 1, 1], np.int32), np.array([0, 1, 1, 1, 0], np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hdpview.counts.losses import SchemaWarning
     from hdpview.domain import Schema
     from hdpview.pview import PView
+    from hdpview.view.save import Saver
 
 Epsilon = Annotated[
     str, typer.Option("--epsilon", "-e", help="The privacy budget, such as 1.0.", show_default=False)
@@ -129,70 +131,70 @@ def build(
     Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
     """
     options: dict[str, Any] = {
+        "ledger": False if no_ledger else ledger,
+        "table": table,
+        "test_key": None if test_key is None else test_key.encode(),
+        "accept_losses": accept_losses or yes,
         "delta": delta,
         "method": method,
         "engine": engine,
+        "resume": resume,
+        "threads": threads,
         "privacy_unit": privacy_unit,
         "max_rows": max_rows,
-        "count": count,
         "no_person": no_person or (),
+        "count": count,
         "people": people or (),
-        "ledger": False if no_ledger else ledger,
-        "table": table,
-        "threads": threads,
         "memory_limit": memory_limit,
-        "test_key": None if test_key is None else test_key.encode(),
-        "resume": resume,
+        **({"focus": [tuple(output.names_in(names)) for names in focus]} if focus else {}),
     }
-    if focus:
-        options["focus"] = [tuple(output.names_in(names)) for names in focus]
-    options["accept_losses"] = accept_losses
-    view = _built(data, schema, epsilon, output_path, force, yes, options, check_epsilon)
-    warn_if_view_beside_table(data, output_path)
-    _print_built(view, output_path, format)
-
-
-def _built(
-    data: str,
-    schema: Path,
-    epsilon: str,
-    output_path: Path,
-    force: bool,
-    yes: bool,
-    options: dict[str, Any],
-    check_epsilon: str | None,
-) -> PView:
-    """Build and save, and tell what is charged before and after. options: as of `hdpview.build`."""
-    from hdpview.build import account_of, budget_line
     from hdpview.build import build as build_view
     from hdpview.domain import Schema
-    from hdpview.errors import LossError
     from hdpview.privacy.budget import exact_epsilon
-    from hdpview.privacy.ledger import name_of
     from hdpview.view.save import Saver
 
     saver = Saver(output_path)
     saver.check(force)
     described = Schema.load(schema)
     _state_risk(exact_epsilon(epsilon), options, yes)
-    options["accept_losses"] |= yes
-    is_test = options["test_key"] is not None
-    account = account_of(data, options["ledger"], options["table"], is_test=is_test)
-    name = None if account is None else options["table"] or name_of(data)
     tell: Callable[[SchemaWarning], object] = tell_warning
     # A build that is resumed was checked before it was charged.
-    if check_epsilon is not None and not options["resume"]:
+    if check_epsilon is not None and not resume:
         _check_for_budget(data, described, check_epsilon, options)
         # The build's own check has nothing to add, and nobody may see what it says.
         options["accept_losses"], tell = True, str
+    view = built_and_saved(saver, data, epsilon, options, partial(build_view, data, described, epsilon), tell)
+    warn_if_view_beside_table(data, output_path)
+    _print_built(view, output_path, format)
+
+
+def built_and_saved(
+    saver: Saver,
+    data: str,
+    epsilon: str,
+    options: dict[str, Any],
+    make: Callable[..., PView],
+    tell: Callable[[SchemaWarning], object] | None = None,
+) -> PView:
+    """Build and save, and say what is charged before and after. Asks on a terminal where much would be lost.
+
+    options: as of `hdpview.build`. make: builds, given these. tell: shows smaller losses.
+    """
+    from hdpview.build import account_of, budget_line
+    from hdpview.errors import LossError
+    from hdpview.privacy.budget import exact_epsilon
+    from hdpview.privacy.ledger import name_of
+
+    is_test = options["test_key"] is not None
+    account = account_of(data, options["ledger"], options["table"], is_test=is_test)
+    name = None if account is None else options["table"] or name_of(data)
     coming = None if options["resume"] else exact_epsilon(epsilon)
     typer.echo(budget_line(account, name, coming), err=True)
+    hooks = {"on_warning": tell or tell_warning, "on_charge": saver.keep}
 
     def build_and_save() -> tuple[PView, str | None]:
         with ProgressBar() as progress:
-            view = build_view(
-                data, described, epsilon, progress=progress, on_warning=tell, on_charge=saver.keep, **options
-            )
+            view = make(progress=progress, **hooks, **options)
             progress(None, "writing the view")
             return view, saver.save(view)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,11 +22,9 @@ from hdpview.cli.build import (
     TestKey,
     Threads,
     WishFile,
-    end_if_elsewhere,
-    tell_warning,
+    built_and_saved,
 )
 from hdpview.cli.options import LedgerFile, TableName
-from hdpview.cli.progress import ProgressBar
 
 
 def refine(
@@ -53,9 +52,6 @@ def refine(
 
     Example: hdpview refine adult.pview --data adult.parquet --epsilon 0.5 --focus age,hours -o finer.pview
     """
-    from hdpview.build import account_of, budget_line
-    from hdpview.privacy.budget import exact_epsilon
-    from hdpview.privacy.ledger import name_of
     from hdpview.pview import open_view
     from hdpview.refine import refine as refine_view
     from hdpview.view.save import Saver
@@ -64,33 +60,18 @@ def refine(
     saver = Saver(output_path)
     saver.check(force)
     coarse = open_view(view)
-    kept: Any = False if no_ledger else ledger
-    table = table or coarse.manifest.table
-    account = account_of(data, kept, table, is_test=test_key is not None)
-    name = None if account is None else table or name_of(data)
-    typer.echo(budget_line(account, name, None if resume else exact_epsilon(epsilon)), err=True)
-    with ProgressBar() as progress:
-        finer = refine_view(
-            coarse,
-            data,
-            epsilon,
-            focus=[tuple(output.names_in(names)) for names in focus or ()],
-            wishes=None if wishes is None else Wishes.load(wishes),
-            no_person=no_person or (),
-            engine=engine,
-            ledger=kept,
-            table=table,
-            threads=threads,
-            memory_limit=memory_limit,
-            test_key=None if test_key is None else test_key.encode(),
-            accept_losses=accept_losses,
-            resume=resume,
-            progress=progress,
-            on_warning=tell_warning,
-            on_charge=saver.keep,
-        )
-        progress(None, "writing the view")
-        elsewhere = saver.save(finer)
-    typer.echo(budget_line(account, name, None), err=True)
-    end_if_elsewhere(elsewhere)
+    options: dict[str, Any] = {
+        "focus": [tuple(output.names_in(names)) for names in focus or ()],
+        "ledger": False if no_ledger else ledger,
+        "table": table or coarse.manifest.table,
+        "test_key": None if test_key is None else test_key.encode(),
+        "engine": engine,
+        "threads": threads,
+        "memory_limit": memory_limit,
+        "accept_losses": accept_losses,
+        "resume": resume,
+        "no_person": no_person or (),
+        "wishes": None if wishes is None else Wishes.load(wishes),
+    }
+    finer = built_and_saved(saver, data, epsilon, options, partial(refine_view, coarse, data, epsilon))
     typer.echo(f"Wrote {output_path} ({output_path.stat().st_size / 1000:,.0f} kB)\n{finer!r}")

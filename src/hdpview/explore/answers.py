@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered, calendar
 from hdpview.pview import PView
+from hdpview.query.errors.ends import ONE_POINT, TEN_PERCENT
 from hdpview.query.evaluate import run
 from hdpview.query.interval.answers import Answer, answer, notes_on
 from hdpview.query.interval.groups import Groups
@@ -70,7 +71,8 @@ def describe_schema(name: str, view: PView) -> Json:
     facts.pop("attributes")
     made_of = "block" if isinstance(view.parts[0].components, Blocks) else "component"
     attributes = [_attribute(attribute) for attribute in view.schema]
-    return {"name": name, **facts, "made_of": made_of, "attributes": attributes}
+    words = {"usefulness": [TEN_PERCENT, ONE_POINT]}
+    return {"name": name, **facts, **words, "made_of": made_of, "attributes": attributes}
 
 
 def _attribute(attribute: Attribute) -> Json:

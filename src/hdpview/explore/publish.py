@@ -68,17 +68,15 @@ def page(view: PView, name: str) -> str:
     card = view.privacy_card()
     facts = {"checksum": checksum_of(view), "card": card.sections, "title": card.title}
     data = [f'<script type="application/json" id="facts">{_json(facts)}</script>']
-    content = _json(page_content(view, name))
-    for key, text in (("content", content), ("engine", _script("worker")), ("app", _script("app"))):
-        data.append(f'<script type="text/plain" id="{key}">{_zipped(text)}</script>')
-    scripts = [f'<script type="module">{loader}</script>']
+    texts = {"content": _json(page_content(view, name)), "engine": _script("worker"), "app": _script("app")}
+    data += [f'<script type="text/plain" id="{key}">{_zipped(text)}</script>' for key, text in texts.items()]
     replaced = {
         '<meta charset="utf-8" />': '<meta charset="utf-8" />\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}" />',
         "<title>hdpview explorer</title>": f"<title>{html.escape(name)} – hdpview</title>",
         '<link rel="stylesheet" href="style.css" />': f"<style>{_asset('style.css')}</style>",
         '<script type="module" src="app.js"></script>': "",
-        "</body>": "\n".join([*data, *scripts, "</body>"]),
+        "</body>": "\n".join([*data, f'<script type="module">{loader}</script>', "</body>"]),
     }
     found = _INDENTATION.sub("", _asset("index.html"))
     for old, new in replaced.items():

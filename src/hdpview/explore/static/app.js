@@ -13,6 +13,7 @@ import { isMeasured, nameOf } from "./model.js";
 import { Overlay } from "./overlay.js";
 import {
   about, dimmed, element, inferred, inferredNote, makeReadable, percentWords, plainNote, rounded, say,
+  usefulness,
 } from "./parts.js";
 import { report } from "./report.js";
 import { restoreTheme, stored, switchTheme } from "./settings.js";
@@ -32,6 +33,10 @@ const parsed = (text) => {
   } catch {
     return {};
   }
+};
+const WORDS = {
+  useful: "The interval reaches at most 10% of the count, or one percent of all records, to either side.",
+  rough: "The size is known, but not to 10%.", unknown: "Even the order of magnitude is open.",
 };
 const PHONE = "(max-width: 760px)";
 const NEAR = 60; // pixels outside the window within which charts are drawn like those in sight
@@ -466,6 +471,9 @@ class Page {
           ? "Not distinguishable from 0: may be noise."
           : "";
     say($("verdict"), verdict);
+    const word = verdict ? "" : usefulness(this.schema, count, this.schema.estimated_records);
+    say($("word"), word);
+    $("word").title = WORDS[word] ?? "";
     this.count = count;
     if (!moving) this.tellSure();
   }

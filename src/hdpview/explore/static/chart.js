@@ -81,8 +81,7 @@ export class Chart {
     this.handle = element(
       "button",
       {
-        class: "bare handle",
-        "aria-label": `Move ${name}: drag, or press arrow keys`,
+        class: "bare handle", "aria-label": `Move ${name}: drag, or press arrow keys`,
         title: "Drag to move",
       },
       "⠿",
@@ -90,10 +89,7 @@ export class Chart {
     this.clear = element(
       "button",
       {
-        class: "bare clear",
-        "aria-label": `Clear ${name}`,
-        title: "Remove this filter",
-        hidden: true,
+        class: "bare clear", "aria-label": `Clear ${name}`, title: "Remove this filter", hidden: true,
         onclick: () => this.filter(null),
       },
       "✕",

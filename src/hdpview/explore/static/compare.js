@@ -15,10 +15,7 @@ export class ComparePanel extends Panel {
     this.shared = this.attributeList("Breakdown by", this.names, attributes.find((a) => !a.ends)?.name);
     this.fields = ["A", "B"].map((letter) =>
       element("input", {
-        "aria-label": `Name of group ${letter}`,
-        value: letter,
-        maxlength: 40,
-        size: 10,
+        "aria-label": `Name of group ${letter}`, value: letter, maxlength: 40, size: 10,
         onchange: () => {
           this.page.overlay.offer();
           this.changed();

@@ -99,14 +99,8 @@ class Reader {
   #turned(found) {
     const [[a, condition]] = found;
     const all = everything(this.attributes[a]);
-    return new Map([
-      [
-        a,
-        condition.null && !condition.ranges.length && !condition.codes.size
-          ? all
-          : complement(this.attributes[a], condition),
-      ],
-    ]);
+    const isNull = condition.null && !condition.ranges.length && !condition.codes.size;
+    return new Map([[a, isNull ? all : complement(this.attributes[a], condition)]]);
   }
 
   simple() {
@@ -120,9 +114,8 @@ class Reader {
     if (this.#took("IS")) {
       const not = this.#took("NOT");
       this.#need("NULL");
-      return new Map([
-        [a, not ? everything(attribute) : { ranges: [], codes: new Set(), null: attribute.nullable }],
-      ]);
+      const none = { ranges: [], codes: new Set(), null: attribute.nullable };
+      return new Map([[a, not ? everything(attribute) : none]]);
     }
     const not = this.#took("NOT");
     let condition = null;
@@ -240,17 +233,9 @@ function compare(attribute, sign, value) {
       `'${attribute.name}' is a real number counted in bins; a single value has no width. Ask for a ` +
         `range, with BETWEEN.`,
     );
+  const apart = [[-Infinity, at], [after, Infinity]];
   return {
-    ranges: tidy(
-      sign === "!="
-        ? [
-            [-Infinity, at],
-            [after, Infinity],
-          ]
-        : [range],
-    ),
-    codes: new Set(),
-    null: false,
+    ranges: tidy(sign === "!=" ? apart : [range]), codes: new Set(), null: false,
     // These would mean the whole day if a date were not its first instant.
     midnight: ["=", "<=", ">"].includes(sign) && isDate(attribute, value) ? String(value) : undefined,
   };

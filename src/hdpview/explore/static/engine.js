@@ -88,7 +88,11 @@ export class Engine {
   }
 
   #typical(box) {
-    const estimates = this.parts.map((part) => part.estimate(box));
+    return this.#spanOfCount(box, this.parts.map((part) => part.estimate(box)));
+  }
+
+  /** A count with its typical interval, from its estimate in every part. */
+  #spanOfCount(box, estimates) {
     const variance = this.parts.reduce((total, part, i) => total + part.variance(box, estimates[i]), 0);
     return this.#ends(estimates.reduce((x, y) => x + y, 0), variance);
   }
@@ -109,8 +113,7 @@ export class Engine {
       const bars = groups[name] ?? null;
       const under = boxes.get(text);
       histograms[name] = { ...this.#histogram(a, under, bars), total: this.#total(under) };
-      if (asked)
-        Object.assign(histograms[name], this.#measured(a, under, bars, asked));
+      if (asked) Object.assign(histograms[name], this.#measured(a, under, bars, asked));
     });
     if (!boxes.has(where)) boxes.set(where, this.#boxes(where));
     return {
@@ -263,17 +266,7 @@ export class Engine {
   }
 
   #put(columns, possible, box, estimates) {
-    let variance = 0;
-    if (possible)
-      this.parts.forEach((part, i) => {
-        variance += part.variance(box, estimates[i]);
-      });
-    const found = possible
-      ? this.#ends(
-          estimates.reduce((x, y) => x + y, 0),
-          variance,
-        )
-      : { estimate: 0, lower: 0, upper: 0 };
+    const found = possible ? this.#spanOfCount(box, estimates) : { estimate: 0, lower: 0, upper: 0 };
     for (const key of Object.keys(columns)) columns[key].push(found[key]);
   }
 
@@ -409,10 +402,8 @@ export class Engine {
    * where what they add may be negative.
    */
   #linear(box, estimates = this.parts.map((part) => part.estimate(box)), records = null) {
-    const variance = this.parts.reduce(
-      (total, part, i) => total + part.variance(box, estimates[i], records),
-      0,
-    );
+    const add = (total, part, i) => total + part.variance(box, estimates[i], records);
+    const variance = this.parts.reduce(add, 0);
     return { estimate: estimates.reduce((x, y) => x + y, 0), half: this.tail * Math.sqrt(variance) };
   }
 

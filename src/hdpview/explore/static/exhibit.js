@@ -77,10 +77,7 @@ export function pictureOf(page, exhibit, withHead = true) {
   return element(
     "svg",
     {
-      xmlns: "http://www.w3.org/2000/svg",
-      width: WIDTH,
-      height: high,
-      viewBox: `0 0 ${WIDTH} ${high}`,
+      xmlns: "http://www.w3.org/2000/svg", width: WIDTH, height: high, viewBox: `0 0 ${WIDTH} ${high}`,
       "font-family": FONT.replaceAll('"', "'"),
     },
     ...(withHead ? [element("style", {}, paperStyle())] : []),

@@ -105,6 +105,14 @@ export function about(value, lower, upper, least = 1) {
   return `about ${told} (likely ${low} to ${high})`;
 }
 
+/** A word for an answer, as query/errors/ends.py has it; unit: all records for counts, 1 for shares. */
+export function usefulness({ usefulness: [ten, point] }, { estimate, lower, upper }, unit) {
+  const reach = Math.max(upper - estimate, estimate - lower);
+  const size = Math.abs(estimate);
+  if (reach <= Math.max(ten * size, point * unit)) return "useful";
+  return reach <= Math.max(size, 10 * point * unit) ? "rough" : "unknown";
+}
+
 const LEAST_PERCENT = 0.01;
 
 /** A share and the ends of its interval in percent, rounded as the interval allows. */
