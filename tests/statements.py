@@ -7,6 +7,7 @@ from random import Random
 NUMBERS = ("age", "income", "children")  # single whole numbers; income may be missing
 TEXTS = ("region", "sex")
 TRUTHS = ("smoker", "urban")
+SIMPLE_KEYS = ("region", "sex", "smoker", "urban", "children", "month(joined)", "dayname(joined)", "age // 3")
 REGIONS = ("North", "South", "East", "West", "O''Hara")
 
 
@@ -20,8 +21,11 @@ class Statements:
         """One statement. Groups without records are left out on both sides, and rows come in a full order."""
         form = self.random.choice(
             ["plain", "plain", "plain", "with", "subquery", "over groups", "no groups", "distinct"]
+            + ["rolled", "united", "windows", "shares", "joined"]
         )
         where = f" WHERE {self.condition()}" if self.random.random() < 0.7 else ""
+        if form in ("rolled", "united", "windows", "shares", "joined"):
+            return self._of_groups(form, where)
         if form == "no groups":
             return f"SELECT {self._aggregates(1, 4)} FROM view{where}"
         if form == "distinct":
@@ -61,6 +65,50 @@ class Statements:
             return f"WITH g AS ({inner}) SELECT * FROM g WHERE a0 IS NOT NULL ORDER BY {first}{order}{limit}"
         return f"{columns}{inner} ORDER BY {first}{order}{limit}"
 
+    def _of_groups(self, form: str, where: str) -> str:
+        """Statements over groups: sums of sums, unions, windows, shares and joins."""
+        pick = self.random.choice
+        a, b = self.random.sample(SIMPLE_KEYS, 2)
+        aggregate, present = self._aggregate(), " HAVING COUNT(*) > 0.5"
+        if form == "rolled":
+            sets = pick([f"ROLLUP ({a}, {b})", f"CUBE ({a}, {b})", f"GROUPING SETS (({a}), ({b}), ())"])
+            plain = pick(
+                [
+                    "COUNT(*)",
+                    "SUM(age)",
+                    "AVG(age)",
+                    "COUNT(income)",
+                    f"COUNT(*) FILTER (WHERE {self._leaf()})",
+                ]
+            )
+            return (
+                f"SELECT {a} AS k0, {b} AS k1, GROUPING({a}) AS g0, GROUPING({b}) AS g1, {plain} AS a0 "
+                f"FROM view{where} "
+                f"GROUP BY {sets}{present} ORDER BY g0, g1, k0 NULLS LAST, k1 NULLS LAST"
+            )
+        one = f"SELECT {a} AS k0, {aggregate} AS a0 FROM view{where} GROUP BY k0{present}"
+        if form == "united":
+            other = f"SELECT {a}, {aggregate} FROM view WHERE {self.condition()} GROUP BY 1{present}"
+            return f"SELECT *, 1 AS side FROM ({one}) UNION ALL SELECT *, 2 FROM ({other}) ORDER BY side, k0"
+        count = f"SELECT {a} AS k0, COUNT(*) AS a0 FROM view{where} GROUP BY k0{present}"
+        if form == "windows":
+            window = pick(
+                ["SUM(a0) OVER (ORDER BY k0 ROWS UNBOUNDED PRECEDING)", "a0 - LAG(a0) OVER (ORDER BY k0)",
+                 "AVG(a0) OVER (ORDER BY k0 ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)", "MAX(a0) OVER ()",
+                 "FIRST_VALUE(a0) OVER (ORDER BY k0)", "RANK() OVER (ORDER BY a0)"]
+            )  # fmt: skip
+            return f"SELECT k0, {window} AS w FROM ({count}) AS g ORDER BY k0"
+        if form == "shares":
+            whole = pick(
+                ["(SELECT COUNT(*) FROM view)", "SUM(COUNT(*)) OVER ()", "(SELECT SUM(age) + 1 FROM view)"]
+            )
+            share = f"COUNT(*) * 1.0 / {whole} AS a0"
+            return f"SELECT {a} AS k0, {share} FROM view{where} GROUP BY k0{present} ORDER BY k0"
+        return (
+            f"WITH p AS ({count}), q AS (SELECT {a} AS k0, SUM(age) AS s FROM view GROUP BY 1{present}) "
+            f"SELECT p.k0, a0, s / a0 AS r FROM p JOIN q ON p.k0 = q.k0 ORDER BY p.k0"
+        )
+
     def condition(self, depth: int = 0) -> str:
         """A condition on rows."""
         choose = self.random.random
@@ -89,6 +137,11 @@ class Statements:
                 f"{truth} IS {pick(['', 'NOT '])}TRUE",
                 f"{name} % 3 = {pick([0, 1])}",
                 f"upper(sex) = '{pick('FM')}'",
+                f"joined {pick(['=', '<', '>=', '<>'])} '{self._day()}'",
+                f"joined BETWEEN DATE '{self._day()}' AND DATE '2024-01-31'",
+                f"joined > DATE '{self._day()}' - INTERVAL {pick([3, 10])} DAY",
+                f"dayofweek(joined) {pick(['= 0', 'IN (1, 2)', '> 3'])}",
+                f"date_diff('day', joined, DATE '{self._day()}') < 9",
                 "age > children * 3",
                 "income + age < 60",
             ]
@@ -98,6 +151,9 @@ class Statements:
         return self.random.choice(
             [str(self.random.randint(-3, 12)), str(self.random.randint(0, 60)), "7 / 2", "2.5", "1 + 3"]
         )
+
+    def _day(self) -> str:
+        return self.random.choice(["2023-12-24", "2024-01-01", "2024-01-15", "2024-02-01"])
 
     def _key(self) -> str:
         pick = self.random.choice
@@ -123,6 +179,12 @@ class Statements:
                 f"CASE WHEN {self._leaf()} THEN 'a' WHEN {self._leaf()} THEN 'b' END",
                 "CASE sex WHEN 'F' THEN 1 ELSE 2 END",
                 "age + children",
+                "joined",
+                "date_trunc('month', joined)",
+                "dayname(joined)",
+                "strftime(joined, '%Y-%m')",
+                "joined - DATE '2024-01-01'",
+                "joined + INTERVAL 1 MONTH",
             ]
         )
 
@@ -147,6 +209,10 @@ class Statements:
                 f"MEDIAN({name})",
                 f"quantile_cont({name}, {pick([0.1, 0.25, 0.5, 0.9])})",
                 f"SUM({name} * 2 + 1)",
+                f"SUM({name} - age)",
+                "AVG(joined - DATE '2024-01-01')",
+                "quantile_disc(age, 0.3)",
+                "ROUND(STDDEV_POP(age), 6)",
                 "SUM(age * children)",
                 f"SUM(CASE WHEN {self._leaf()} THEN 1 ELSE 0 END)",
                 f"SUM(CASE WHEN {self._leaf()} THEN income END)",

@@ -107,8 +107,8 @@ class PView(ViewData):
         `attrs["notes"]` (pandas) or in the schema's metadata (Arrow).
 
         dialect: the SQL that the statement is written in: duckdb, postgres, snowflake, spark and others.
-        ranks: add a column `presence`: how sure it is that a row belongs to the answer, from 0 to 1, where
-            LIMIT, HAVING or QUALIFY choose rows.
+        ranks: add the columns `presence`, how likely a row belongs to the answer where LIMIT, HAVING or
+            QUALIFY choose rows, and `rank_lower` and `rank_upper`, the range of its rank by ORDER BY.
 
         >>> view.sql("SELECT sex, COUNT(*) AS n FROM view GROUP BY sex")   # doctest: +SKIP
         """

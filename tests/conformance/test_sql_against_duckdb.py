@@ -31,6 +31,7 @@ PEOPLE = Schema(
         Category(name="sex", values=("F", "M")),
         Boolean(name="smoker", nullable=True),
         Boolean(name="urban"),
+        Date(name="joined", min="2023-12-20", max="2024-02-10"),
     ]
 )
 VALUES: list[list[Any]] = [
@@ -41,7 +42,16 @@ VALUES: list[list[Any]] = [
     ["F", "M"],
     [False, True, None],
     [False, True],
+    [date(2023, 12, 20) + timedelta(days=i) for i in range(53)],
 ]
+
+
+@pytest.fixture(autouse=True)
+def _time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What statements mean is judged here, not how long they take."""
+    monkeypatch.setattr("hdpview.query.evaluate.deadline.CPU_SECONDS", 60.0)
+
+
 Both = tuple[PView, duckdb.DuckDBPyConnection]
 
 

@@ -16,7 +16,7 @@ from hdpview_bench.gesture import launch_chromium
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from clinic import write_clinic
 
-IMAGES = Path("docs/images")
+IMAGES = Path("docs/images").resolve()  # the page is served from another folder
 MOST_BYTES = 150_000
 
 

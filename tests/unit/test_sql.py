@@ -377,3 +377,42 @@ def test_the_mean_of_a_truth_value_is_a_rate(view: PView, asked: str, name: str)
     (row,) = rows(view, f"SELECT {asked} FROM view")
     assert list(row) == [name, f"{name}_lower", f"{name}_upper"]
     assert 0 <= row[f"{name}_lower"] <= row[name] <= row[f"{name}_upper"] <= 1
+
+
+def test_ranks_say_who_else_may_belong(view: PView) -> None:
+    """Rows get their presence and the range of their rank, and the note names the row that is left out."""
+    noisy = mixture_view(SCHEMA, 3)
+    statement = "SELECT age, COUNT(*) AS n FROM view GROUP BY age ORDER BY n DESC LIMIT 3"
+    result = run(noisy, statement, ranks=True)
+    assert result.names == ["age", "n", "n_lower", "n_upper", "presence", "rank_lower", "rank_upper"]
+    for place, row in enumerate(result.to_rows(), start=1):
+        assert 0 < row["presence"] <= 1
+        assert row["rank_lower"] <= place <= row["rank_upper"]
+    assert any("is left out" in note for note in result.notes)
+    assert any("is left out" in note for note in run(noisy, statement).notes)
+    certain = run(view, "SELECT region FROM view GROUP BY region ORDER BY region LIMIT 2", ranks=True)
+    assert [row["presence"] for row in certain.to_rows()] == [1.0, 1.0]
+
+
+def test_a_condition_on_aggregates_has_a_probability(view: PView) -> None:
+    """It is between 0 and 1, and that of a comparison with its opposite adds up to 1."""
+    more, less = "AVG(age) > 5.2", "AVG(age) <= 5.2"
+    (row,) = rows(
+        mixture_view(SCHEMA, 3), f"SELECT DP_PROBABILITY({more}) AS p, DP_PROBABILITY({less}) AS q FROM view"
+    )
+    assert list(row) == ["p", "q"]
+    assert row["p"] + row["q"] == pytest.approx(1.0)
+    with pytest.raises(QueryError, match="stand alone"):
+        run(view, "SELECT 1 + DP_PROBABILITY(COUNT(*) > 1) FROM view")
+
+
+def test_a_part_is_never_above_its_whole() -> None:
+    """Neither the estimate nor an end of the interval, in SQL and among counts asked together."""
+    noisy = mixture_view(SCHEMA, 3)
+    nested = ["region = 'North'", "region = 'North' AND age < 3", "region = 'North' AND age < 3 AND smoker"]
+    counts = noisy.count_many([None, *nested])
+    filters = ", ".join(f"COUNT(*) FILTER (WHERE {where}) AS c{i}" for i, where in enumerate(nested))
+    (row,) = rows(noisy, f"SELECT {filters} FROM view")
+    in_sql = np.array([[row[f"c{i}{end}"] for end in ("", "_lower", "_upper")] for i in range(3)])
+    for ends in (np.column_stack([counts.estimate, counts.typical]), in_sql):
+        assert (np.diff(ends, axis=0) <= 1e-9).all()

@@ -117,7 +117,7 @@ def query(
         str, typer.Option(help="The SQL it is written in: duckdb, postgres, snowflake, spark, …")
     ] = "duckdb",
     ranks: Annotated[
-        bool, typer.Option("--ranks", help="Add `presence`: how sure it is that a row belongs to the answer.")
+        bool, typer.Option("--ranks", help="Add how likely a row belongs to the answer, and its ranks.")
     ] = False,
 ) -> None:
     """Ask a view a question in SQL. Costs no budget, however often.

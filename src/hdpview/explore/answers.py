@@ -203,7 +203,6 @@ def compare_answer(view: PView, first: str | None, second: str | None, confidenc
         "ratio": _plain(found.ratio),
         "ratio_interval": [_plain(end) for end in found.ratio_interval],
         "is_real": found.is_real,
-        "probability": found.probability,
         "words": str(found),
     }
 

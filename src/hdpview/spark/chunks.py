@@ -84,7 +84,4 @@ def grouped(frame: Any, key: str, function: Callable[[pa.Table], pa.Table], sche
     from pyspark.sql.pandas.types import from_arrow_schema
 
     # Spark inspects the signature, and miscounts the arguments of a callable object.
-    def apply(rows: pa.Table) -> pa.Table:
-        return function(rows)
-
-    return frame.groupBy(key).applyInArrow(apply, from_arrow_schema(schema))
+    return frame.groupBy(key).applyInArrow(lambda rows: function(rows), from_arrow_schema(schema))

@@ -17,6 +17,9 @@ from hdpview.spark.session import DataFrame, Session
 
 Result = TypeVar("Result")
 
+# Sums of all cores that the driver adds up itself; more of them are added up by the workers.
+_BYTES_OF_SUMS = 128 << 20
+
 
 def run_job(session: Session, action: Callable[[], Result], report: Progress | None, text: str) -> Result:
     """Run a Spark action on a thread; report progress, and cancel it on Ctrl-C."""
@@ -37,11 +40,15 @@ def sums_by_slot(
     progress: Progress | None,
     text: str,
 ) -> list[NDArray[np.int64]]:
-    """The numbers of each slot, summed on the workers; `lengths` gives how many there are per slot."""
-    frame = grouped(mapped(chunks, task, tasks.NUMBERS), "slot", tasks.summed, tasks.NUMBERS)
-    rows = run_job(session, frame.collect, progress, text)
-    by_slot = {row["slot"]: np.frombuffer(row["numbers"], np.int64).copy() for row in rows}
-    return [by_slot.get(slot, np.zeros(n, np.int64)) for slot, n in enumerate(lengths)]
+    """The numbers of each slot, summed where the rows are; `lengths` gives how many there are per slot."""
+    cores = session.sparkContext.defaultParallelism
+    frame = mapped(chunks.coalesce(cores), task, tasks.NUMBERS)
+    if 8 * sum(lengths) * cores > _BYTES_OF_SUMS:
+        frame = grouped(frame, "slot", tasks.summed, tasks.NUMBERS)
+    totals = [np.zeros(n, np.int64) for n in lengths]
+    for row in run_job(session, frame.collect, progress, text):
+        totals[row["slot"]] += np.frombuffer(row["numbers"], np.int64)
+    return totals
 
 
 def _in_background(session: Session, action: Callable[[], Result], report: Progress, text: str) -> Result:

@@ -265,11 +265,11 @@ const svgText = (x, y, words, kind) => element("text", { x, y, class: kind }, wo
 function errorMarks(estimate, kind, what, y, most, isChosen) {
   const { low, expected, high } = estimate[what][kind];
   const x = (value) => LEFT + (WIDTH - LEFT - 120) * (value / most);
-  const unit = kind.startsWith("rate") ? "points" : "% of span";
+  const unit = kind.startsWith("rate") ? " points" : "% of span";
   const words =
     what === "errors"
       ? `± ${shown(expected)} records`
-      : `± ${Number((100 * expected).toPrecision(2))} ${unit}`;
+      : `± ${Number((100 * expected).toPrecision(2))}${unit}`;
   const bar = (left, width, height, shade) =>
     element("rect", { x: left, y: y - height / 2, width, height, class: shade });
   return [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from hdpview.errors import QueryError
+from hdpview.query.evaluate.allowed import words
 from hdpview.query.evaluate.database import SECRET
 from hdpview.query.evaluate.scan import BIN, OrderedColumn, Scan, conjuncts, shown
 
@@ -16,13 +17,9 @@ if TYPE_CHECKING:
     from hdpview.query.evaluate.statement import Statement
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # A sum of records below this is 0, but for rounding.
 EMPTY = 1e-9
-_NAMED = _words(
+_NAMED = words(
     """
     odds_ratio risk_ratio risk_difference mean quantile_cont quantile_disc favg fsum kahan_sum
     regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy skewness kurtosis kurtosis_pop
@@ -35,17 +32,17 @@ _OF_WINDOWS = (
     exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue,
     exp.Ntile, exp.PercentRank, exp.CumeDist, exp.Grouping,
 )  # fmt: skip
-_SINGLE = _words(
+_SINGLE = words(
     """
     min max argmax argmin arg_max arg_min max_by min_by anyvalue any_value arbitrary first last logicaland
     bool_and logicalor bool_or
     """
 )
-_QUANTILES = _words(
+_QUANTILES = words(
     "median quantile quantile_cont quantile_disc percentilecont percentiledisc approxquantile "
     "approx_quantile withingroup"
 )
-_LISTS = _words("arrayagg groupconcat list string_agg array_agg group_concat listagg")
+_LISTS = words("arrayagg groupconcat list string_agg array_agg group_concat listagg")
 
 
 _CALLED = {

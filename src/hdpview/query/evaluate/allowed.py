@@ -6,6 +6,7 @@ table functions read files, settings and other tables.
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 
 from sqlglot import exp
@@ -22,6 +23,8 @@ MAX_PADDING = 1_000
 MAX_OUTPUTS = 500
 # Functions that compare two texts take time by the product of their lengths.
 MAX_LITERAL = 10_000
+# How many times longer REPEAT and REPLACE may make a text between them.
+MAX_GROWTH = 100_000
 
 WHAT_WORKS = (
     "A view answers SELECT … FROM view [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …] with "
@@ -29,12 +32,13 @@ WHAT_WORKS = (
 )
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
     return frozenset(text.split())
 
 
 # Nodes of the tree that are not functions.
-_STRUCTURE = _words(
+_STRUCTURE = words(
     """
     select from table identifier column literal star where group having order ordered limit offset
     fetch limitoptions subquery union except intersect with cte tablealias alias aliases paren tuple
@@ -46,7 +50,7 @@ _STRUCTURE = _words(
     """
 )
 # Functions that the parser knows by a class of their own.
-_FUNCTIONS = _words(
+_FUNCTIONS = words(
     """
     and or xor case if coalesce nullif cast trycast greatest least nullifzero extract in between
     distinct count countif sum avg median mode stddev stddevpop stddevsamp variance variancepop
@@ -71,9 +75,10 @@ _FUNCTIONS = _words(
     """
 )
 # Functions by the names that DuckDB and PostgreSQL give them.
-_NAMED = _words(
+_NAMED = words(
     """
-    ratio_to_report odds_ratio risk_ratio risk_difference dp_interval_low dp_interval_high mean quantile_cont
+    ratio_to_report odds_ratio risk_ratio risk_difference dp_interval_low dp_interval_high
+    dp_probability mean quantile_cont
     quantile_disc favg fsum kahan_sum sum_no_overflow count_star count_if var_pop var_samp variance
     stddev stddev_pop stddev_samp covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count
     regr_avgx regr_avgy skewness kurtosis kurtosis_pop list string_agg array_agg group_concat
@@ -111,11 +116,11 @@ def check(tree: exp.Expr) -> None:
         raise QueryError("The statement is too large. Split it into several.")
     if nodes[-1].depth > MAX_DEPTH:  # the walk is breadth first
         raise QueryError("The statement is nested too deeply.")
-    for node in nodes:
-        _check_node(node, names)
+    if math.prod(_check_node(node, names) for node in nodes) > MAX_GROWTH:
+        raise QueryError("REPEAT and REPLACE would make texts that are too long.")
 
 
-def _check_node(node: exp.Expr, names: set[str]) -> None:
+def _check_node(node: exp.Expr, names: set[str]) -> int:
     if isinstance(node, exp.With) and node.args.get("recursive"):
         raise QueryError("WITH RECURSIVE is not supported. Write the steps out.")
     if isinstance(node, exp.Table):
@@ -136,7 +141,7 @@ def _check_node(node: exp.Expr, names: set[str]) -> None:
             raise _unknown_function(node.sql_name())
     elif node.key not in _STRUCTURE:
         raise QueryError(f"{shortened(node.key.upper())} is not supported. {WHAT_WORKS}")
-    _check_size(node)
+    return _check_size(node)
 
 
 def _unknown_function(name: str) -> QueryError:
@@ -158,18 +163,18 @@ def _check_table(node: exp.Table, names: set[str]) -> None:
         )
 
 
-def _check_size(node: exp.Expr) -> None:
-    """Functions that make long texts of nothing take a short, plain number."""
+def _check_size(node: exp.Expr) -> int:
+    """How many times longer a function may make its text. Lengths are short, plain numbers."""
     if isinstance(node, exp.Literal) and len(node.this) > MAX_LITERAL:
         raise QueryError(f"A text is longer than {MAX_LITERAL:,} characters.")
-    if isinstance(node, exp.Repeat):
-        length = node.args.get("times")
-    elif isinstance(node, exp.Pad):
-        length = node.expression
-    elif isinstance(node, exp.Anonymous) and node.name.lower() in ("repeat", "lpad", "rpad"):
-        length = node.expressions[1] if len(node.expressions) > 1 else None
-    else:
-        return
-    is_short = isinstance(length, exp.Literal) and length.is_int and int(length.this) <= MAX_PADDING
-    if not is_short:
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else node.key
+    if name in ("replace", "regexpreplace", "regexp_replace"):
+        given = node.args.get("replacement") or node.expression
+        return max(len(given.this), 1) if isinstance(given, exp.Literal) else 1
+    if name not in ("repeat", "pad", "lpad", "rpad"):
+        return 1
+    arguments = node.expressions if isinstance(node, exp.Anonymous) else []
+    length = arguments[1] if len(arguments) > 1 else node.args.get("times") or node.args.get("expression")
+    if not (isinstance(length, exp.Literal) and length.is_int and int(length.this) <= MAX_PADDING):
         raise QueryError(f"REPEAT, LPAD and RPAD take a plain number up to {MAX_PADDING:,}.")
+    return max(int(length.this), 1) if name == "repeat" else 1

@@ -88,7 +88,8 @@ def read_bare(tree: exp.Expr, schema: Schema) -> Bare | None:
         if not isinstance(limit, exp.Limit) or not isinstance(limit.expression, exp.Literal):
             return None
         n = int(limit.expression.this) if limit.expression.is_int else None
-        if n is None:
+        # Which rows are the largest is uncertain, and the general path says how much.
+        if n is None or (order and items[order[0][0]] is None):
             return None
     return None if order is None else Bare(tuple(items), tuple(names), tuple(keys), boxes, order, n)
 
@@ -171,7 +172,7 @@ def answer_bare(
 ) -> BareAnswer:
     """The count in every group, in the order asked for."""
     axes = [attribute_axis(view.schema, a) for a in bare.keys]
-    groups = Groups(view, bare.boxes, axes, keep_empty=not axes)
+    groups = Groups(view, bare.boxes, axes)
     span = group_estimates(groups, COUNT, confidence, counts, interval)
     return arranged(bare, view, span, {a: groups.keys(i) for i, a in enumerate(bare.keys)})
 

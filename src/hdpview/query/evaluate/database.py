@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY
+from hdpview.query.question.axes import code_keys
 from hdpview.view.data import ViewData
 from hdpview.view.file import checksum_of
 
@@ -154,6 +155,7 @@ class ViewDatabase:
         _open.add(self)
         self._lock = threading.Lock()
         self._points: dict[tuple[int, bool], Points] = {}
+        self.is_warm = False  # True once a statement was answered
         # Names as DuckDB compares them, without regard to case.
         self.names: list[str] = []
         for name in self.schema.names:
@@ -207,30 +209,24 @@ class ViewDatabase:
                 self._points[a, fine] = self._create_points(a, fine)
             return self._points[a, fine]
 
-    def _labels(self, a: int) -> pa.Array:
+    def bin_labels(self, a: int) -> list[Any]:
         """What a group by the plain attribute shows for each code."""
         attribute = self.schema.attributes[a]
-        if not isinstance(attribute, Datetime):
-            return pa.array([*attribute.value_labels(), *[None] * attribute.nullable], pa.string())
-        starts = pa.array(attribute.edges[:-1].astype(np.int64)).cast(pa.timestamp("us"))
-        labels = pa.concat_arrays([starts, pa.nulls(int(attribute.nullable), starts.type)])
-        return labels.cast(pa.date32()) if attribute.counts_days else labels
-
-    def bin_labels(self, a: int) -> list[Any]:
-        """The same as Python values."""
-        found: list[Any] = self._labels(a).to_pylist()
-        return found
+        keys = code_keys(attribute)
+        return (
+            keys if isinstance(attribute, Datetime) else [None if key is None else str(key) for key in keys]
+        )
 
     def _create_points(self, a: int, fine: bool) -> Points:
         attribute, points = self.schema.attributes[a], points_of(self.schema.attributes[a], fine)
-        labels = self._labels(a)
+        labels = self.bin_labels(a)
         table = pa.table(
             {
                 "i": np.arange(len(points.code), dtype=np.int32),
                 "code": points.code.astype(np.int32),
                 "share": points.share,
                 "x": points.value,
-                "bin": labels.take(pa.array(points.code)),
+                "bin": pa.array(labels).take(pa.array(points.code)),
             }
         )
         kind = point_type(attribute, fine)
@@ -291,9 +287,15 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-# Aggregates of our own, so that DuckDB can name and type statements that use them.
-_MACROS = tuple(
-    f"CREATE MACRO {name}(outcome, exposure) AS "
-    "CAST(COUNT(CASE WHEN outcome AND exposure THEN 1 END) AS DOUBLE)"
-    for name in ("odds_ratio", "risk_ratio", "risk_difference")
+# Aggregates of our own, so that DuckDB can name and type statements that use them, and a function it lacks.
+_MACROS = (
+    *(
+        f"CREATE MACRO {name}(outcome, exposure) AS "
+        "CAST(COUNT(CASE WHEN outcome AND exposure THEN 1 END) AS DOUBLE)"
+        for name in ("odds_ratio", "risk_ratio", "risk_difference")
+    ),
+    (
+        "CREATE MACRO width_bucket(x, low, high, n) AS CASE WHEN x < low THEN 0 WHEN x >= high THEN n + 1 "
+        "ELSE CAST(FLOOR((x - low) * CAST(n AS DOUBLE) / (high - low)) AS BIGINT) + 1 END"
+    ),
 )

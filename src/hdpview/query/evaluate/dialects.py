@@ -32,7 +32,7 @@ _INTEGERS = exp.DataType.INTEGER_TYPES
 
 def to_duckdb(tree: exp.Expr, dialect: str, types: Mapping[str, str]) -> exp.Expr:
     """The statement with the meaning that its dialect gives it, ready to be written as DuckDB's."""
-    tree = tree.transform(_with_buckets).transform(_respelled)
+    tree = tree.transform(_respelled)
     _count_truths(tree, types)
     if dialect in ("postgres", "redshift", "materialize", "risingwave"):
         return _from_postgres(tree, types)
@@ -170,30 +170,3 @@ def _respelled(node: exp.Expr) -> exp.Expr:
         share = exp.Div(this=node.expressions[0].copy(), expression=parts.copy(), typed=False, safe=False)
         return exp.func("quantile_disc", whole.this.copy(), share)
     return node
-
-
-def _with_buckets(node: exp.Expr) -> exp.Expr:
-    is_named = isinstance(node, exp.Anonymous) and node.name.lower() == "width_bucket"
-    return _width_bucket(node) if is_named or isinstance(node, exp.WidthBucket) else node
-
-
-def _width_bucket(node: exp.Expr) -> exp.Expr:
-    import sqlglot
-
-    if isinstance(node, exp.Anonymous):
-        arguments = node.expressions
-    else:
-        arguments = [
-            node.this,
-            node.args.get("min_value"),
-            node.args.get("max_value"),
-            node.args.get("num_buckets"),
-        ]
-    if len(arguments) != 4 or any(one is None for one in arguments):
-        raise QueryError("WIDTH_BUCKET takes a value, two bounds and a number of buckets.")
-    x, low, high, n = (one.sql("duckdb") for one in arguments)
-    sql = (
-        f"CASE WHEN {x} < {low} THEN 0 WHEN {x} >= {high} THEN {n} + 1 "
-        f"ELSE CAST(FLOOR(({x} - {low}) * CAST({n} AS DOUBLE) / ({high} - {low})) AS BIGINT) + 1 END"
-    )
-    return exp.paren(sqlglot.parse_one(sql, read="duckdb"))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,37 +23,11 @@ from hdpview.query.evaluate.scan import BIN, Base, ErrorCluster, Scan, for_error
 from hdpview.query.evaluate.statement import Statement
 
 Floats = NDArray[np.float64]
-# Seconds after which DuckDB is interrupted.
-DEADLINE_SECONDS = 30.0
 ESTIMATE = -1  # the number of the estimate among draws
 
 
-@contextmanager
-def deadline(cursor: Any) -> Iterator[None]:
-    """Interrupt whatever runs on a cursor after some seconds."""
-    import duckdb
-
-    seconds = DEADLINE_SECONDS
-    timer = threading.Timer(seconds, cursor.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise QueryError(
-            f"The statement takes longer than {seconds:g} seconds. Ask for fewer groups."
-        ) from None
-    except duckdb.OutOfMemoryException:
-        raise QueryError("The statement needs more memory than it may use. Ask for fewer groups.") from None
-    finally:
-        timer.cancel()
-
-
 class Execution:
-    """One statement on one cursor.
-
-    table: the outputs on the estimate, without the hidden key. lower, upper: per uncertain output.
-    """
+    """One statement on one cursor."""
 
     def __init__(
         self, database: ViewDatabase, tree: exp.Expr, dialect: str, cursor: Any, raw: bool = False
@@ -66,9 +38,6 @@ class Execution:
             database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups
         )
         self.uncertain = uncertain_outputs(self.statement.tree)
-        self.lower: dict[int, Floats] = {}
-        self.upper: dict[int, Floats] = {}
-        self.presence: Floats | None = None
 
     # Tables.
 
@@ -186,16 +155,14 @@ class Execution:
         sql = with_tables(self.statement.tree)
         return self._fetch(lambda: self.cursor.sql(sql).to_arrow_table())
 
-    def draw(
-        self, table: pa.Table, n_draws: int, seed: int, with_presence: bool = False
-    ) -> dict[int, Floats]:
+    def draw(self, table: pa.Table, n_draws: int, seed: int, with_ranks: bool = False) -> dict[int, Floats]:
         """Outputs of every draw, output → shape (n_rows, n_draws); NaN where a draw has none."""
         wanted = [
             i
             for i, is_uncertain in enumerate(self.uncertain)
             if is_uncertain and _is_number(table.schema.field(i).type)
         ]
-        if not table.num_rows or not (wanted or with_presence):
+        if not table.num_rows or not (wanted or with_ranks):
             return {}
         scans = [one for one in self._all_scans() if one.bases]
         view, heaps = self.database.view, Heaps(self.database.view, n_draws, seed)
@@ -211,8 +178,6 @@ class Execution:
         errors = {id(scan): own for scan, own in zip(scans, drawn, strict=True)}
         for scan in self.statement.scans:
             self._load(scan, errors, n_draws, heaps)
-        if with_presence:
-            self.presence = self._presence(table, n_draws)
         return self._outputs_of_draws(table, wanted, n_draws)
 
     def _outputs_of_draws(self, table: pa.Table, wanted: list[int], n_draws: int) -> dict[int, Floats]:
@@ -266,18 +231,45 @@ class Execution:
             inner.set("where", exp.Where(this=test))
         return inner
 
-    def _presence(self, table: pa.Table, n_draws: int) -> Floats:
-        """Share of draws in which each row of the estimate belongs to the answer."""
+    def ranks(self, table: pa.Table, n_draws: int, confidence: float) -> Ranks:
+        """How sure each row of the estimate belongs to the answer, and its ranks, by the loaded draws."""
+        tree, order = self.statement.tree.copy(), self.statement.tree.args.get("order")
+        assert isinstance(tree, exp.Query)
+        terms = _order_terms(tree, list(order.expressions) if order is not None else [])
+        first, n = _limits_of_rows(tree)
+        for part in ("order", "limit", "offset"):
+            tree.set(part, None)
         names = [f"o{i}" for i in range(table.num_columns - 1)] + [HIDDEN]
-        rows = self._fetch(
-            lambda: self.cursor.execute(
-                f"SELECT {HIDDEN} AS h, COUNT(DISTINCT d) AS n FROM "
-                f"({self._lateral(self.statement.tree, names, n_draws)}) GROUP BY 1"
-            ).fetchall()
+        names += [f"s{i}" for i in range(len(tree.selects) - len(names))]
+        over = f" ORDER BY {', '.join(terms)}" if terms else ""
+        shown = [f"o{i}" for i, is_uncertain in enumerate(self.uncertain) if not is_uncertain]
+        label = f"concat_ws(', ', {', '.join(shown)})" if shown else "''"
+        sql = (
+            f"SELECT {HIDDEN} AS h, any_value(label), count(*) FILTER (r > {first} AND r <= {first + n}), "
+            f"list(r) FROM (SELECT {HIDDEN}, {label} AS label, ROW_NUMBER() OVER (PARTITION BY d{over}) AS r "
+            f"FROM ({self._lateral(tree, names, n_draws)})) GROUP BY 1"
         )
-        counts = dict(rows)
-        keys = table.column(table.num_columns - 1).to_pylist()
-        return np.array([counts.get(key, 0) / n_draws for key in keys])
+        rows = self._fetch(lambda: self.cursor.execute(sql).fetchall())
+        by_key = {key: (label, count / n_draws, places) for key, label, count, places in rows}
+        keys, missing = table.column(table.num_columns - 1).to_pylist(), ("", 0.0, [np.nan])
+        own = [by_key.pop(key, missing) for key in keys]
+        tails = (1.0 - confidence) / 2, (1.0 + confidence) / 2
+        ends = np.array([np.quantile(each[2], tails, method="nearest") for each in own]).reshape(-1, 2)
+        place = np.arange(len(own)) + first + 1.0
+        best, worst = (np.fmin(ends[:, 0], place), np.fmax(ends[:, 1], place)) if terms else (None, None)
+        left_out = max(by_key.values(), key=lambda each: each[1], default=missing)
+        return Ranks(np.array([each[1] for each in own]), best, worst, left_out[0], left_out[1])
+
+    @property
+    def is_cut_off(self) -> bool:
+        """True if an uncertain order and a limit decide which rows are shown."""
+        tree = self.statement.tree
+        order = tree.args.get("order")
+        if order is None or tree.args.get("limit") is None or not isinstance(tree, exp.Query):
+            return False
+        names, known = tree.named_selects, dict(zip(tree.named_selects, self.uncertain, strict=False))
+        columns = [column.name for term in order.expressions for column in term.find_all(exp.Column)]
+        return any(known.get(name, name not in names and name.startswith(f"{SECRET}b")) for name in columns)
 
     def n_draws(self) -> int:
         """More draws for fewer groups."""
@@ -285,6 +277,48 @@ class Execution:
 
     def _all_scans(self) -> list[Scan]:
         return [one for scan in self.statement.scans for one in (scan, *(o.scan for o in scan.ordered))]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Of each row: the share of draws in which it belongs to the answer, and the ends of its rank, if any."""
+
+    presence: Floats
+    best: Floats | None
+    worst: Floats | None
+    left_out: str
+    left_out_presence: float
+
+
+def _order_terms(tree: exp.Query, order: list[exp.Expr]) -> list[str]:
+    """ORDER BY over a lateral: outputs by their place, other expressions as further columns."""
+    names = [name.lower() for name in tree.named_selects]
+    found: list[str] = []
+    for term in order:
+        node = term.this
+        if isinstance(node, exp.Literal) and node.is_int:
+            column = f"o{int(node.this) - 1}"
+        elif isinstance(node, exp.Column) and not node.table and node.name.lower() in names:
+            column = f"o{names.index(node.name.lower())}"
+        elif isinstance(tree, exp.Select):
+            column = f"s{sum(own.startswith('s') for own in found)}"
+            tree.append("expressions", exp.alias_(node.copy(), f"{SECRET}{column}"))
+        else:
+            continue
+        side = "DESC" if term.args.get("desc") else "ASC"
+        found.append(f"{column} {side} NULLS {'FIRST' if term.args.get('nulls_first') else 'LAST'}")
+    return found
+
+
+def _limits_of_rows(tree: exp.Expr) -> tuple[int, int]:
+    """How many rows are skipped, and how many are shown at most."""
+
+    def number(name: str, default: int) -> int:
+        node = tree.args.get(name)
+        value = None if node is None else node.expression
+        return int(value.this) if isinstance(value, exp.Literal) and value.is_int else default
+
+    return number("offset", 0), number("limit", 2**31)
 
 
 def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:

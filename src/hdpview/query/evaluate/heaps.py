@@ -113,7 +113,7 @@ class Heaps:
             shape[1 + place] = len(own)
             term: Floats = error.reshape(shape)
             for i in others:
-                share = self._share(scan.clusters[i])[:, scan.clusters[i].of(j)]
+                share = self._averaged(scan.clusters[i])[:, scan.clusters[i].of(j)]
                 own_shape = [1] * (1 + len(scan.clusters))
                 own_shape[1 + i] = len(share)
                 term = term * share.reshape(own_shape)
@@ -148,19 +148,12 @@ class Heaps:
             self._margins[a] = np.maximum(np.sum(grids, axis=0), 0.0)
         return self._margins[a]
 
-    def _averaged(self, cluster: Cluster, kept: int) -> Floats:
-        """Functions of the classes of one attribute, the others averaged over records."""
+    def _averaged(self, cluster: Cluster, kept: int = -1) -> Floats:
+        """Functions averaged over the records' values of all attributes, or of all but one."""
         values = cluster.values
         for axis in range(len(cluster.attributes) - 1, -1, -1):
             if axis != kept:
                 values = self._mean_over(cluster, values, axis)
-        return values
-
-    def _share(self, cluster: Cluster) -> Floats:
-        """Mean of functions over all records, shape (n_keys, n_functions)."""
-        values = cluster.values
-        for axis in range(len(cluster.attributes) - 1, -1, -1):
-            values = self._mean_over(cluster, values, axis)
         return values
 
     def _mean_over(self, cluster: Cluster, values: Floats, axis: int) -> Floats:
@@ -174,7 +167,7 @@ class Heaps:
     def _lift(self, scan: Scan) -> Floats:
         """How many times more a group has than under independence, shape (n_bases, *grid)."""
         total = sum(float(part.components.weight.sum()) for part in self.view.parts)
-        shares = [self._share(cluster) for cluster in scan.clusters]
+        shares = [self._averaged(cluster) for cluster in scan.clusters]
         found = np.ones((len(scan.bases), *scan.grid))
         for j in range(len(scan.bases)):
             own = [share[:, cluster.of(j)] for share, cluster in zip(shares, scan.clusters, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 import sqlglot
@@ -186,43 +187,18 @@ _RISING = (
 def never_negative(tree: exp.Expr, is_positive: dict[str, bool]) -> list[bool]:
     """For each output, whether it cannot be negative: sums, shares and roundings of what is not.
 
-    is_positive: per base sum `scan table.column`.
+    is_positive: per column of base sums. Columns of one name anywhere in the statement have one sign.
     """
-    return _Signs(is_positive).of(tree)
+    definitions: dict[str, list[exp.Expr]] = defaultdict(list)
+    for select in tree.find_all(exp.Select):
+        for item in select.selects:
+            definitions[item.alias_or_name].append(item.unalias())
 
-
-class _Signs:
-    def __init__(self, is_positive: dict[str, bool]) -> None:
-        self.is_positive = is_positive
-        self.ctes: Sources = {}
-
-    def of(self, query: exp.Expr) -> list[bool]:
-        query = query.unnest() if isinstance(query, exp.Subquery) else query
-        for cte in query.ctes if isinstance(query, exp.Query) else []:
-            self.ctes[cte.alias] = dict(zip(cte.this.named_selects, self.of(cte.this), strict=False))
-        if isinstance(query, exp.SetOperation):
-            pairs = zip(self.of(query.left), self.of(query.right), strict=False)
-            return [one and other for one, other in pairs]
-        if not isinstance(query, exp.Select):
-            return [False] * 64
-        sources: Sources = {}
-        for source in sources_of(query):
-            if isinstance(source, exp.Subquery):
-                sources[source.alias] = dict(
-                    zip(source.this.named_selects, self.of(source.this), strict=False)
-                )
-            elif isinstance(source, exp.Table) and source.name in self.ctes:
-                sources[source.alias_or_name] = self.ctes[source.name]
-            elif isinstance(source, exp.Table):
-                prefix = f"{source.name}."
-                sources[""] = {
-                    k[len(prefix) :]: v for k, v in self.is_positive.items() if k.startswith(prefix)
-                }
-        return [self._sign(item, sources) for item in query.selects]
-
-    def _sign(self, node: exp.Expr, sources: Sources) -> bool:
+    def sign(node: exp.Expr, above: frozenset[str] = frozenset()) -> bool:
         if isinstance(node, exp.Column):
-            return sources.get(node.table, {}).get(node.name, False)
+            name, own = node.name, definitions[node.name]
+            known = is_positive.get(name, bool(own))
+            return known and (name in above or all(sign(each, above | {name}) for each in own))
         if isinstance(node, exp.Literal):
             return not node.is_string
         if isinstance(node, exp.Count):
@@ -230,21 +206,24 @@ class _Signs:
         if isinstance(node, exp.Case):
             values = [each.args["true"] for each in node.args.get("ifs") or []]
             default = node.args.get("default")
-            return all(self._sign(v, sources) for v in [*values, *([default] if default is not None else [])])
+            return all(sign(v, above) for v in [*values, *([default] if default is not None else [])])
         if isinstance(node, exp.Greatest):
-            return any(self._sign(child, sources) for child in node.iter_expressions())
+            return any(sign(child, above) for child in node.iter_expressions())
         if isinstance(node, exp.Nullif):
-            return self._sign(node.this, sources)
+            return sign(node.this, above)
         if isinstance(node, exp.Window):
-            return isinstance(node.this, (exp.Sum, exp.Avg, exp.Count, exp.Min, exp.Max)) and self._sign(
-                node.this, sources
+            return isinstance(node.this, (exp.Sum, exp.Avg, exp.Count, exp.Min, exp.Max)) and sign(
+                node.this, above
             )
         if isinstance(node, exp.Subquery):
-            return all(self.of(node.this))
+            return all(sign(item, above) for item in node.this.selects)
         if isinstance(
             node, (exp.Alias, exp.Cast, exp.TryCast, exp.Round, exp.Trunc, exp.Floor, exp.Ceil, exp.Filter)
         ):
-            return self._sign(node.this, sources)
+            return sign(node.this, above)
         if isinstance(node, _RISING):
-            return all(self._sign(child, sources) for child in node.iter_expressions())
+            return all(sign(child, above) for child in node.iter_expressions())
         return False
+
+    leaves = [tree] if isinstance(tree, exp.Select) else list(_leaves(tree))
+    return [all(map(sign, column)) for column in zip(*(leaf.selects for leaf in leaves), strict=False)]

@@ -27,9 +27,11 @@ def ordered_values(
     """The column of a quantile or mode, draws after one another. counts: shape (n_draws + 1, n_cells)."""
     keys = ordered.scan.key_table()
     group = _groups(scan, keys)
+    is_known = group >= 0  # values beyond bounds may make a group here that the scan does not have
+    keys, counts, group = keys.filter(pa.array(is_known)), counts[:, is_known], group[is_known]
     n_draws, n_groups = len(counts), scan.n_groups
     if ordered.argument is not None:
-        found = _of_bins(scan, ordered, counts, group, cursor, heaps)
+        found = _of_bins(scan, ordered, keys, counts, group, cursor, heaps)
         return pa.array(found.reshape(-1), from_pandas=True)
     argument = keys.column(key_name(len(scan.keys)))
     distinct = argument.combine_chunks().dictionary_encode()
@@ -58,14 +60,20 @@ def _check_size(n: int) -> None:
 
 
 def _of_bins(
-    scan: Scan, ordered: OrderedColumn, counts: Floats, group: Ints, cursor: Any, heaps: Heaps | None
+    scan: Scan,
+    ordered: OrderedColumn,
+    keys: pa.Table,
+    counts: Floats,
+    group: Ints,
+    cursor: Any,
+    heaps: Heaps | None,
 ) -> Floats:
     """Quantiles from counts of bins: records lie at the points of their bin."""
     inner = ordered.scan
     a, values = ordered.values_of_points(cursor)
     points, attribute = inner.points(a), inner.database.schema.attributes[a]
     n_draws, n_groups, size = len(counts), scan.n_groups, attribute.size
-    labels = inner.key_table().column(key_name(len(scan.keys))).to_pylist()
+    labels = keys.column(key_name(len(scan.keys))).to_pylist()
     code_of = {label: code for code, label in enumerate(inner.database.bin_labels(a))}
     code = np.array([code_of[label] for label in labels], dtype=np.int64)
     shown = np.flatnonzero(~np.isnan(values) & (points.share > 0))
@@ -112,4 +120,4 @@ def _groups(scan: Scan, keys: pa.Table) -> NDArray[np.int64]:
     lists: list[list[Any]] = [own.column(name).to_pylist() for name in names]
     place = {row: g for g, row in enumerate(zip(*lists, strict=True))}
     lists = [keys.column(name).to_pylist() for name in names]
-    return np.array([place[row] for row in zip(*lists, strict=True)], dtype=np.int64)
+    return np.array([place.get(row, -1) for row in zip(*lists, strict=True)], dtype=np.int64)

@@ -13,27 +13,32 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from hdpview.domain import Category, Ordered, calendar
+from hdpview.domain import Category, calendar
 from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.fields import seed_of
+from hdpview.query.errors.kernels import error_model
 from hdpview.query.evaluate.bare import Bare, BareAnswer, answer_bare, is_clear, read_bare
-from hdpview.query.evaluate.database import SECRET, ViewDatabase, database_of, shortened_line
+from hdpview.query.evaluate.database import SECRET, database_of, shortened_line
+from hdpview.query.evaluate.deadline import TOO_LONG, Expired, deadline
 from hdpview.query.evaluate.people import answer_people, asks_for_people, read_people
 from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
+from hdpview.query.question.conditions import note_beyond, note_on_other
 from hdpview.query.question.where import DIALECT, parse
+from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 
 if TYPE_CHECKING:  # the general path is imported when it is needed: plain counts do without
     from hdpview.query.evaluate.execute import Execution
-    from hdpview.query.evaluate.scan import Scan
+    from hdpview.query.evaluate.scan import Base, Scan
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 _MAX_NAMED_BINS = 3
+MIN_CHANCE = 0.05  # of a row that is left out and named for it
 # Errors of DuckDB that depend on values: casts, overflows, arguments out of range.
 _OF_VALUES = {
     "ConversionException",
@@ -63,7 +68,7 @@ class Result:
     table: one column per output, names as DuckDB gives them, which may repeat.
     lower, upper: output → ends of its interval, NaN where there is none; microseconds for moments.
     notes: sentences that people should read. inferred: a sentence on relations that were not measured.
-    presence: share of draws in which each row belongs to the answer, where that was asked for.
+    ranks: how sure each row belongs to the answer, and the ends of its rank, where that was asked for.
     """
 
     outputs: Sequence[Output]
@@ -74,7 +79,7 @@ class Result:
     notes: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
     counts: tuple[str, ...] = ()
-    presence: Floats | None = None
+    ranks: tuple[Floats, ...] = ()
 
     @cached_property
     def names_of_outputs(self) -> list[list[str]]:
@@ -95,19 +100,20 @@ class Result:
         columns = []
         for i, _ in enumerate(self.outputs):
             column = self.table.column(i)
-            columns.append(_plain_column(column))
+            columns.append(column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column)
             if i in self.lower:
                 columns += [_end_column(ends[i], column.type) for ends in (self.lower, self.upper)]
         names = self.names
-        if self.presence is not None:
-            columns.append(pa.array(self.presence))
+        columns += [pa.array(column) for column in self.ranks]
         notes = json.dumps([*self.notes, *self.inferred])
         return pa.table(columns, names=names).replace_schema_metadata({NOTES: notes})
 
     @property
     def names(self) -> list[str]:
         names = [name for own in self.names_of_outputs for name in own]
-        return names if self.presence is None else [*names, _free("presence", set(names))]
+        for name in ("presence", "rank_lower", "rank_upper")[: len(self.ranks)]:
+            names.append(_free(name, set(names)))
+        return names
 
     @property
     def measured(self) -> list[list[str]]:
@@ -140,43 +146,38 @@ def run(
 
     statement: SQL text, or a tree that is parsed already. dialect: the SQL it is written in.
     with_intervals: False where nobody looks at intervals: the answer takes a fraction of the time.
-    ranks: whether `presence` is wanted.
+    ranks: whether `presence` and the range of each row's rank are wanted.
     """
     check_confidence(confidence)
     check_kinds(counts, interval)
     tree = _tree(statement, dialect)
-    return _guarded(lambda: _run(view, tree, confidence, counts, interval, dialect, with_intervals, ranks))
 
+    def ask() -> Result:
+        if asks_for_people(tree, view):
+            asked = read_people(tree, view)
+            people = answer_people(asked, view, confidence, counts)
+            return _bare_result(asked, people, view, confidence, with_intervals)
+        bare = None if ranks else read_bare(tree, view.schema)
+        if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
+            answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
+            return _bare_result(bare, answer, view, confidence, with_intervals)
+        from hdpview.query.evaluate.execute import Execution
 
-def _run(
-    view: ViewData,
-    tree: exp.Expr,
-    confidence: float,
-    counts: CountKind,
-    interval: IntervalKind,
-    dialect: str,
-    with_intervals: bool,
-    ranks: bool,
-) -> Result:
-    if asks_for_people(tree, view):
-        asked = read_people(tree, view)
-        return _bare_result(
-            asked, answer_people(asked, view, confidence, counts), view, confidence, with_intervals
-        )
-    bare = None if ranks else read_bare(tree, view.schema)
-    if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
-        answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
-        return _bare_result(bare, answer, view, confidence, with_intervals)
-    from hdpview.query.evaluate.execute import Execution, deadline
+        database = database_of(view)
+        for part in view.parts:  # made once for a view, on no statement's time
+            if not isinstance(part.components, Blocks):
+                error_model(part)
+        with database.cursor() as cursor, deadline(cursor, not database.is_warm):
+            execution = Execution(database, tree, dialect, cursor, raw=counts == "raw")
+            if interval != "typical":
+                execution.statement.note(
+                    f"Intervals here are typical ones: {interval} intervals are for plain counts."
+                )
+            result = _result(execution, confidence, counts, with_intervals, ranks)
+            database.is_warm = True
+            return result
 
-    database = database_of(view)
-    with database.cursor() as cursor, deadline(cursor):
-        execution = Execution(database, tree, dialect, cursor, raw=counts == "raw")
-        if interval != "typical":
-            execution.statement.note(
-                f"Intervals here are typical ones: {interval} intervals are for plain counts."
-            )
-        return _result(execution, confidence, counts, with_intervals, ranks)
+    return _guarded(ask)
 
 
 def _guarded(ask: Callable[[], T]) -> T:
@@ -185,6 +186,8 @@ def _guarded(ask: Callable[[], T]) -> T:
         return ask()
     except RecursionError:
         raise QueryError("The statement is nested too deeply.") from None
+    except Expired:
+        raise QueryError(TOO_LONG) from None
     except HdpviewError:
         raise
     except Exception as problem:
@@ -217,10 +220,10 @@ def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) 
         return list(run(view, tree, with_intervals=False).outputs)
 
     def ask() -> list[Output]:
-        from hdpview.query.evaluate.execute import Execution, deadline
+        from hdpview.query.evaluate.execute import Execution
 
         database = database_of(view)
-        with database.cursor() as cursor, deadline(cursor):
+        with database.cursor() as cursor, deadline(cursor, not database.is_warm):
             execution = Execution(database, tree, dialect, cursor)
             return _outputs(execution, execution.describe())
 
@@ -264,13 +267,31 @@ def _result(
     table = execution.estimate()
     lower: dict[int, Floats] = {}
     upper: dict[int, Floats] = {}
-    if with_intervals or statement.ends:
-        drawn = execution.draw(table, execution.n_draws(), _seed(execution), ranks)
+    of_rows: tuple[Floats, ...] = ()
+    if with_intervals or statement.ends or statement.probabilities:
+        n_draws, is_cut_off = execution.n_draws(), execution.is_cut_off
+        drawn = execution.draw(table, n_draws, _seed(execution), ranks or is_cut_off)
         for i, draws in drawn.items():
             lower[i], upper[i] = ends(numbers_of(table.column(i)), draws.T, confidence)
+        if (ranks or is_cut_off) and table.num_rows:
+            known = execution.ranks(table, n_draws, confidence)
+            if is_cut_off and known.left_out_presence >= MIN_CHANCE:
+                statement.note(
+                    f"Which rows come first is not certain: {known.left_out or 'another row'} is left out, "
+                    f"and belongs among these with probability {known.left_out_presence:.0%}."
+                )
+            columns = known.presence, known.best, known.worst
+            of_rows = tuple(column for column in columns if column is not None) if ranks else ()
     outputs = table.select(range(table.num_columns - 1))
     types = [_type_name(field.type) for field in outputs.schema]
     described = _outputs(execution, types)
+    for i in statement.probabilities:
+        lower.pop(i, None)
+        upper.pop(i, None)
+        if i in drawn:
+            shares = np.nanmean(drawn[i], axis=1)
+            outputs = outputs.set_column(i, outputs.schema.field(i).name, pa.array(shares, from_pandas=True))
+        described[i] = Output(described[i].name, "DOUBLE", False)
     for i, side in statement.ends.items():
         values = (lower if side < 0 else upper).pop(i, None)
         (upper if side < 0 else lower).pop(i, None)
@@ -284,7 +305,7 @@ def _result(
     outputs = outputs.rename_columns(statement.names)
     return Result(
         described, outputs, lower, upper, confidence, (*statement.notes, *_notes(execution)),
-        _inferred(execution), _counts(execution), execution.presence,
+        _inferred(execution), tuple(statement.names[i] for i in _plain_counts(execution)), of_rows,
     )  # fmt: skip
 
 
@@ -293,19 +314,18 @@ def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper
     from hdpview.query.evaluate.execute import numbers_of
     from hdpview.query.evaluate.lineage import never_negative
 
-    positive = {
-        f"{SECRET}_scan{scan.number}.{SECRET}b{j}": all(
-            bool((cluster.values[:, cluster.of(j)] >= 0).all()) for cluster in scan.clusters
-        )
-        for scan in execution.statement.scans
-        for j in range(len(scan.bases))
-    }
+    positive: dict[str, bool] = {}
+    for scan in execution.statement.scans:
+        for j in range(len(scan.bases)):
+            own = all(bool((c.values[:, c.of(j)] >= 0).all()) for c in scan.clusters)
+            positive[f"{SECRET}b{j}"] = own and positive.get(f"{SECRET}b{j}", True)
     signs = never_negative(execution.statement.tree, positive)
     for i in lower:
         estimate = numbers_of(table.column(i))
         least, greatest = _limits(execution, i) or (0.0 if signs[i] else -np.inf, np.inf)
         lower[i] = np.fmin(np.maximum(lower[i], least), estimate)
         upper[i] = np.fmax(np.minimum(upper[i], greatest), estimate)
+    _nest(execution, lower, upper)
 
 
 def _limits(execution: Execution, i: int) -> tuple[float, float] | None:
@@ -361,20 +381,34 @@ def _limits_of_node(scan: Scan, node: exp.Expr) -> tuple[float, float] | None:
     return float(low.min(initial=np.inf)), float(high.max(initial=-np.inf))
 
 
-def _counts(execution: Execution) -> tuple[str, ...]:
-    """Outputs that are plain numbers of records."""
-    statement, found = execution.statement, []
+def _nest(execution: Execution, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:
+    """A count with fewer conditions is never below one with more: neither are the ends of its interval."""
+    from hdpview.query.evaluate.scan import text_of
+
+    counted = {
+        i: set(map(text_of, base.conditions)) for i, base in _plain_counts(execution).items() if i in lower
+    }
+    for i, few in counted.items():
+        for j, many in counted.items():
+            if few < many:
+                lower[i] = np.fmax(lower[i], lower[j])
+                upper[j] = np.fmin(upper[j], upper[i])
+
+
+def _plain_counts(execution: Execution) -> dict[int, Base]:
+    """Outputs that are plain numbers of records, and what they count."""
+    statement, found = execution.statement, {}
     tree = statement.tree
-    if not isinstance(tree, exp.Select) or len(statement.scans) != 1:
-        return ()
+    if not isinstance(tree, exp.Select) or len(statement.scans) != 1 or tree.args.get("group") is not None:
+        return {}
     bases = statement.scans[0].bases
-    for name, item in zip(statement.names, tree.selects, strict=False):
+    for i, item in enumerate(tree.selects[: len(statement.names)]):
         node = item.unalias().unnest()
         node = node.this if isinstance(node, exp.Coalesce) else node
         is_base = isinstance(node, exp.Column) and node.name.startswith(f"{SECRET}b")
         if is_base and bases[int(node.name.removeprefix(f"{SECRET}b"))].is_count:
-            found.append(name)
-    return tuple(found)
+            found[i] = bases[int(node.name.removeprefix(f"{SECRET}b"))]
+    return found
 
 
 def _inferred(execution: Execution) -> tuple[str, ...]:
@@ -388,36 +422,25 @@ def _inferred(execution: Execution) -> tuple[str, ...]:
 
 def _notes(execution: Execution) -> list[str]:
     """Sentences on bins that are cut, values beyond bounds, and undeclared values."""
-    found: dict[str, None] = {}
-    database: ViewDatabase = execution.database
+    found: list[str] = []
+    attributes = execution.database.schema.attributes
     for scan in execution.statement.scans:
-        for a, codes in scan.cuts.bins.items():
-            attribute = database.schema.attributes[a]
-            if codes and isinstance(attribute, Ordered):
-                labels = attribute.value_labels()
-                shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
-                more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
-                found[
-                    f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one "
-                    "count for "
-                    "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
-                ] = None
-        for a in scan.cuts.beyond:
-            attribute = database.schema.attributes[a]
+        for attribute, codes in ((attributes[a], codes) for a, codes in scan.cuts.bins.items() if codes):
             labels = attribute.value_labels()
-            found[
-                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last "
-                "bin, "
-                f"{labels[0]} or {labels[-1]}; the interval reaches over that bin."
-            ] = None
-        for a in scan.cuts.other:
-            attribute = database.schema.attributes[a]
+            shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
+            more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
+            found.append(
+                f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one count for "
+                "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
+            )
+        found += [note_beyond(attributes[a]) for a in scan.cuts.beyond]
+        for attribute in (attributes[a] for a in scan.cuts.other):
             assert isinstance(attribute, Category)
-            found[
-                f"{attribute.other!r} of {attribute.name} gathers all values that the schema does not list; "
-                "whether they satisfy the condition is unknown, and intervals reach over them."
-            ] = None
-    return list(found)
+            found.append(
+                f"{note_on_other(attribute)} Whether they satisfy the condition is unknown, and intervals "
+                "reach over them."
+            )
+    return list(dict.fromkeys(found))
 
 
 def _seed(execution: Execution) -> int:
@@ -433,33 +456,22 @@ def _free(name: str, taken: set[str]) -> str:
     return own
 
 
+_TYPES = {
+    "string": "VARCHAR", "large_string": "VARCHAR", "bool": "BOOLEAN", "date32[day]": "DATE",
+    "int64": "BIGINT", "int32": "INTEGER", "int16": "SMALLINT", "int8": "TINYINT",
+    "timestamp[us]": "TIMESTAMP",
+}  # fmt: skip
+
+
 def _type_name(kind: pa.DataType) -> str:
-    types = pa.types
-    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+    """DuckDB's name of an Arrow type."""
+    if pa.types.is_dictionary(kind):
         return "VARCHAR"
-    if types.is_boolean(kind):
-        return "BOOLEAN"
-    if types.is_timestamp(kind):
-        return "TIMESTAMP" if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
-    if types.is_date(kind):
-        return "DATE"
-    if types.is_decimal(kind):
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return "TIMESTAMP WITH TIME ZONE"
+    if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
-    names = {
-        "double": "DOUBLE",
-        "float": "FLOAT",
-        "int64": "BIGINT",
-        "int32": "INTEGER",
-        "int16": "SMALLINT",
-        "int8": "TINYINT",
-    }
-    return names.get(str(kind), str(kind).upper())
-
-
-def _plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        return column.cast(pa.string())
-    return column
+    return _TYPES.get(str(kind), str(kind).upper())
 
 
 def _end_column(values: Floats, kind: pa.DataType) -> pa.Array:

@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import QueryError, shortened
+from hdpview.query.estimate.estimates import MAX_GROUPS, check_number_of_groups
 from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase, point_type, points_table
 from hdpview.view.blocks import Blocks
 from hdpview.view.components import Components
@@ -27,7 +28,6 @@ from hdpview.view.components import Components
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MAX_GROUPS = 250_000
 # Groups up to which those that exist are counted, as far as noise allows.
 MAX_COUNTED_GROUPS = 500
 # Combinations of classes of attributes that one expression ties together: rows of a cross join.
@@ -273,17 +273,12 @@ class Scan:
         constants = [condition for condition in where if not self.attributes_of(condition)]
         constant_keys = [i for i, key in enumerate(self.keys) if not self.attributes_of(key)]
         if constants or constant_keys or not united:
-            self.clusters.append(compiler.constants(constants, constant_keys, bool(united)))
-        if self.n_groups > MAX_GROUPS:
-            raise QueryError(
-                f"That makes {self.n_groups:,} groups; the limit is {MAX_GROUPS:,}. "
-                "Group by fewer attributes or by wider bins."
-            )
+            self.clusters.append(compiler.constants(constants, constant_keys))
+        check_number_of_groups(self.n_groups)
         if self.counts_groups and self.n_groups > MAX_COUNTED_GROUPS:
             raise QueryError(
-                f"Which of {self.n_groups:,} possible groups exist cannot be told: like COUNT(DISTINCT "
-                "…), that is "
-                "not supported, since noise hides rare values. Ask for groups of fewer attributes."
+                f"Which of {self.n_groups:,} possible groups exist is not known: like COUNT(DISTINCT …), "
+                "that is not supported, since noise hides rare values. Ask for groups of fewer attributes."
             )
         self.estimate = self._estimates(raw)
 
@@ -378,13 +373,12 @@ class _Compiler:
     def arrow(self, sql: str) -> pa.Table:
         return self.cursor.sql(sql).to_arrow_table()  # type: ignore[attr-defined]
 
-    def constants(self, conditions: list[exp.Expr], keys: list[int], has_others: bool) -> Cluster:
+    def constants(self, conditions: list[exp.Expr], keys: list[int]) -> Cluster:
         """The cluster of expressions about no attribute."""
         test = " AND ".join(f"({text_of(condition)})" for condition in conditions) or "TRUE"
         columns = "".join(f", {text_of(self.scan.keys[i])} AS {key_name(i)}" for i in keys)
         table = self.arrow(f"SELECT ({test}) AS h{columns}")
         holds = 1.0 if table.column("h")[0].as_py() else 0.0
-        del has_others
         key_table = table.drop_columns(["h"]) if keys else None
         return Cluster((), keys, key_table, np.full((1, 1), holds))
 
@@ -440,8 +434,7 @@ class _Compiler:
         if n_keys > MAX_GROUPS or n_keys * max(len(functions), 1) * math.prod(n_classes) > MAX_NUMBERS:
             raise QueryError(
                 f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or "
-                "group "
-                "by wider bins, such as date_trunc('day', …)."
+                "group by wider bins, such as date_trunc('day', …)."
             )
         values = np.zeros((n_keys, max(len(functions), 1), math.prod(n_classes)))
         for j in range(len(functions)):

@@ -23,6 +23,8 @@ from hdpview.query.evaluate.aggregates import Aggregates, aggregates_in, has_agg
 from hdpview.query.evaluate.database import SECRET, ViewDatabase, shortened_line
 from hdpview.query.evaluate.dialects import to_duckdb
 from hdpview.query.evaluate.scan import BIN, Scan, key_name, text_of
+from hdpview.query.question import conditions
+from hdpview.query.question.where import MIRRORED
 
 _ROWS = (
     "A view holds no rows; it holds counts. Count them: SELECT x, COUNT(*) FROM view GROUP BY x. "
@@ -45,6 +47,7 @@ class Statement:
 
     tree: the statement with a table for each scan. names: of its outputs. notes: sentences for people.
     ends: outputs that are an end of an interval (DP_INTERVAL_LOW, DP_INTERVAL_HIGH) → −1 or 1.
+    probabilities: outputs that are the probability of a condition (DP_PROBABILITY).
     values: runs a subquery of scans on the estimate and gives its rows; groups: the same of one that is not
         taken apart yet.
     """
@@ -62,9 +65,10 @@ class Statement:
         self.scans: list[Scan] = []
         self.notes: list[str] = []
         self.ends: dict[int, int] = {}
+        self.probabilities: set[int] = set()
         allowed.check(tree)
         tree = self._prepared(tree.copy(), dialect)
-        self.names, self.types = self._describe(text_of(tree))
+        self.names = self._names(text_of(tree))
         schema: dict[str, object] = {"view": database.types}
         try:
             self.tree = qualify(
@@ -112,22 +116,26 @@ class Statement:
             if name in ("dp_interval_low", "dp_interval_high") and len(inner.expressions) == 1:
                 self.ends[i] = -1 if name.endswith("low") else 1
                 item.replace(exp.alias_(inner.expressions[0].copy(), item.alias or name))
-        if any(node.name.lower().startswith("dp_interval_") for node in tree.find_all(exp.Anonymous)):
+            if name == "dp_probability" and len(inner.expressions) == 1:
+                self.probabilities.add(i)
+                shown = item.alias or "dp_probability"
+                item.replace(exp.alias_(exp.cast(inner.expressions[0].copy(), "INT"), shown))
+        if any(node.name.lower().startswith("dp_") for node in tree.find_all(exp.Anonymous)):
             raise QueryError(
-                "DP_INTERVAL_LOW and DP_INTERVAL_HIGH stand alone as outputs of a SELECT: "
+                "DP_INTERVAL_LOW, DP_INTERVAL_HIGH and DP_PROBABILITY stand alone as outputs of a SELECT: "
                 "SELECT x, DP_INTERVAL_LOW(COUNT(*)) AS low FROM view GROUP BY x."
             )
         return tree
 
-    def _describe(self, sql: str) -> tuple[list[str], list[str]]:
-        """Names and types that DuckDB gives the statement's outputs, over an empty table."""
+    def _names(self, sql: str) -> list[str]:
+        """Names that DuckDB gives the statement's outputs, over an empty table."""
         import duckdb
 
         try:
             rows = self.cursor.execute(f"DESCRIBE {sql}").fetchall()
         except duckdb.Error as problem:
             raise self.refusal(problem) from None
-        return [row[0] for row in rows], [row[1] for row in rows]
+        return [row[0] for row in rows]
 
     def refusal(self, problem: Exception) -> QueryError:
         """DuckDB's complaint, in words for people."""
@@ -430,31 +438,19 @@ class Statement:
         texts = [v.unnest() for v in values]
         if isinstance(node, (exp.EQ, exp.NEQ, exp.In)):
             for value in texts:
-                if isinstance(value, exp.Literal) and attribute.code_of(value.this) is None:
-                    note = " Values that were not declared are counted together"
-                    note += f" as {attribute.other!r}." if attribute.other else "."
-                    labels = attribute.value_labels()
-                    raise QueryError(
-                        unknown_name("value", value.this, labels, f"{attribute.name!r} has") + note
-                    )
+                if isinstance(value, exp.Literal):
+                    conditions.compare(attribute, "=", value.this)  # refuses values that are not declared
             return
         if not attribute.ordered or not all(isinstance(value, exp.Literal) for value in texts):
             return
-        order = {label: i for i, label in enumerate(attribute.values)}
-        for value in texts:
-            if value.this not in order:
-                raise QueryError(unknown_name("value", value.this, order, f"{attribute.name!r} has"))
-        places = [order[value.this] for value in texts]
         if isinstance(node, exp.Between):
-            kept = range(places[0], places[1] + 1)
+            kept = conditions.between(attribute, texts[0].this, texts[1].this)
         else:
+            sign = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}[node.key]
             is_left = isinstance(node.this.unnest(), exp.Column)
-            sign = node.key if is_left else {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}[node.key]
-            at, n = places[0], len(order)
-            kept = {"lt": range(at), "lte": range(at + 1), "gt": range(at + 1, n), "gte": range(at, n)}[sign]
-        listed: list[exp.Expr] = [exp.Literal.string(attribute.values[i]) for i in kept]
-        listed = listed or [exp.Null()]
-        node.replace(exp.In(this=column.copy(), expressions=listed))
+            kept = conditions.compare(attribute, sign if is_left else MIRRORED[sign], texts[0].this)
+        listed: list[exp.Expr] = [exp.Literal.string(attribute.values[code]) for code in sorted(kept.codes)]
+        node.replace(exp.In(this=column.copy(), expressions=listed or [exp.Null()]))
 
     def _is_day(self, node: exp.Expr) -> bool:
         """True for a constant that is a plain date."""

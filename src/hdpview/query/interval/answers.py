@@ -16,7 +16,7 @@ from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.closed import Evaluation, evaluate, rests_on_tables
 from hdpview.query.errors.ends import typical_tail
 from hdpview.query.question.batch import Batch, pack
-from hdpview.query.question.boxes import Box
+from hdpview.query.question.boxes import Box, subtract
 from hdpview.query.question.conditions import note_on
 from hdpview.query.question.quantities import Quantity, count_of, reaching_bins
 from hdpview.query.question.where import Where, boxes_of
@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 CountKind = Literal["consistent", "raw"]
 IntervalKind = Literal["typical", "guaranteed", "noise"]
 Basis = Literal["measured", "model"]
+MAX_NESTED = 200  # questions asked together up to which parts are compared with wholes
 
 
 class Interval(NamedTuple):
@@ -77,9 +78,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Answers(Sequence[Answer]):
-    """Many answers, as columns. Intervals have shape (n, 2): lower and upper ends, computed when asked
-    for.
-    """
+    """Many answers, as columns. Intervals have shape (n, 2), lower and upper ends, made when asked for."""
 
     view: ViewData
     quantities: Sequence[Quantity]
@@ -103,7 +102,20 @@ class Answers(Sequence[Answer]):
             of_bins = evaluate(self.view, pack(list(beyond.values()), schema))
             reached = typical_ends(of_bins, self.confidence, self.counts)[1]
             upper[list(beyond)] = np.maximum(upper[list(beyond)], reached)
-        return self._around(lower, upper)
+        ends = self._around(lower, upper)
+        self._nest(ends)
+        return ends
+
+    def _nest(self, ends: Floats) -> None:
+        """Part and whole asked together: the interval of the whole is nowhere below that of the part."""
+        if len(self) > MAX_NESTED:
+            return
+        less = self.estimate[:, None] <= self.estimate[None, :]
+        for part, whole in np.argwhere(less & (ends[:, None] > ends[None, :]).any(axis=2)).tolist():
+            inner, outer = ([own.box for own in self.quantities[i]] for i in (part, whole))
+            if part != whole and not subtract(inner, outer, self.view.schema):
+                ends[whole, 0] = max(ends[whole, 0], ends[part, 0])
+                ends[part, 1] = min(ends[part, 1], ends[whole, 1])
 
     @cached_property
     def noise(self) -> Floats:

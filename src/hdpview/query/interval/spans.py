@@ -104,19 +104,19 @@ def smooth(
 
     denominators: sums that it divides by; where they may be 0 and limits are infinite, anything is possible.
     """
-    sums, tail = _sums(groups, quantities, counts), typical_tail(confidence)
-    estimate, covariances = value(sums), groups.covariances(quantities)
-    half = tail * np.sqrt(delta_variance(value, sums, covariances))
-    found = Estimates(estimate, estimate - half, estimate + half)
+    sums, covariances = _sums(groups, quantities, counts), groups.covariances(quantities)
+    found = delta_estimates(value, sums, covariances, confidence)
     for i in denominators if np.isinf(limits).any() else ():
-        unsafe = sums[i] <= tail * np.sqrt(np.maximum(covariances[i, i], 0.0))
+        unsafe = sums[i] <= typical_tail(confidence) * np.sqrt(np.maximum(covariances[i, i], 0.0))
         ends = np.where(unsafe, -np.inf, found.lower), np.where(unsafe, np.inf, found.upper)
-        found = Estimates(estimate, *ends)
-    return found.within(*limits).null_where(np.isnan(estimate))
+        found = Estimates(found.estimate, *ends)
+    return found.within(*limits).null_where(np.isnan(found.estimate))
 
 
-def delta_variance(value: Callable[[Floats], Floats], sums: Floats, covariances: Floats) -> Floats:
-    """Squared error of a function of sums, shape (n,), from how it changes with each of them.
+def delta_estimates(
+    value: Callable[[Floats], Floats], sums: Floats, covariances: Floats, confidence: float
+) -> Estimates:
+    """A function of sums, with intervals from how it changes with each of them.
 
     sums: shape (m, n); covariances: shape (m, m, n).
     """
@@ -128,7 +128,7 @@ def delta_variance(value: Callable[[Floats], Floats], sums: Floats, covariances:
         up[i] += step
         down[i] -= step
         with np.errstate(all="ignore"):
-            slopes[i] = (value(up) - value(down)) / (2.0 * step)
-    found: Floats = np.einsum("in,ijn,jn->n", np.nan_to_num(slopes), covariances, np.nan_to_num(slopes))
-    squared: Floats = np.maximum(found, 0.0)
-    return squared
+            slopes[i] = np.nan_to_num((value(up) - value(down)) / (2.0 * step))
+    variance = np.maximum(np.einsum("in,ijn,jn->n", slopes, covariances, slopes), 0.0)
+    estimate, half = value(sums), typical_tail(confidence) * np.sqrt(variance)
+    return Estimates(estimate, estimate - half, estimate + half)

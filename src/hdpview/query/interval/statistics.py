@@ -18,11 +18,11 @@ from hdpview.domain import Attribute, Datetime, calendar
 from hdpview.errors import QueryError
 from hdpview.query.bounds.noise import check_confidence, confidence_of_each
 from hdpview.query.errors.closed import covariances
-from hdpview.query.errors.ends import probability_above, typical_tail
+from hdpview.query.errors.ends import probability_above
 from hdpview.query.estimate.estimates import estimates
 from hdpview.query.interval.answers import Answer, CountKind, Interval, IntervalKind, answer
 from hdpview.query.interval.groups import Groups, Histograms
-from hdpview.query.interval.spans import Estimates, delta_variance, group_estimates, smooth
+from hdpview.query.interval.spans import Estimates, delta_estimates, group_estimates, smooth
 from hdpview.query.question import aggregates, conditions
 from hdpview.query.question.aggregates import Aggregate
 from hdpview.query.question.axes import BinLabel, attribute_axis
@@ -94,7 +94,7 @@ class Comparison:
         verdict = "a real difference" if self.is_real else "not distinguishable from no difference"
         return (
             f"{self.difference:+,.0f} ({self.confidence:.0%} {self.first.interval}: {low:+,.0f} to "
-            f"{high:+,.0f}), {verdict}; the first is larger with probability {self.probability:.0%}"
+            f"{high:+,.0f}), {verdict}"
         )
 
 
@@ -295,9 +295,7 @@ class SharesCompared(NamedTuple):
 def compare_shares(
     view: ViewData, name: str, first: Where, second: Where, confidence: float = 0.95
 ) -> SharesCompared:
-    """Compare two distributions of an attribute, value by value. Errors in common cancel in the
-    differences.
-    """
+    """Compare two distributions of an attribute, value by value. Errors in common cancel."""
     check_confidence(confidence)
     a = attribute_number(name, view.schema)
     attribute, sides = view.schema.attributes[a], [boxes_of(where, view.schema) for where in (first, second)]
@@ -315,9 +313,7 @@ def compare_shares(
     sums, products = _sums(view, listed)
 
     def span(value: Callable[[Floats], Floats], least: float) -> Estimates:
-        estimate = value(sums)
-        half = typical_tail(confidence) * np.sqrt(delta_variance(value, sums, products))
-        return Estimates(estimate, estimate - half, estimate + half).within(least, 1.0)
+        return delta_estimates(value, sums, products, confidence).within(least, 1.0)
 
     return SharesCompared(
         attribute,
@@ -328,31 +324,25 @@ def compare_shares(
 
 
 def _sums(view: ViewData, quantities: Sequence[Sequence[Quantity]]) -> tuple[Floats, Floats]:
-    """Estimates of m quantities of each of n groups, (m, n), and the expected products of their errors,
-    (m, m, n). quantities[i][g]: the i-th of group g.
-    """
+    """Estimates of quantities[i][g] of groups g, (m, n), and expected products of their errors, (m, m, n)."""
     asked = [pack(own, view.schema) for own in quantities]
     return np.stack([estimates(view, own) for own in asked]), covariances(view, asked, quantities)
 
 
 def value_shares(view: ViewData, name: str, where: Where = None, confidence: float = 0.95) -> Estimates:
-    """Of the records that satisfy a condition, the share with each value of an attribute, in code order,
-    shape (size,). A share has an interval of its own: errors that a count and the total have in common
-    cancel.
+    """Of the records that satisfy a condition, the share with each value of an attribute, in code order.
+
+    Errors that a count and the total have in common cancel.
     """
     check_confidence(confidence)
     a, boxes = attribute_number(name, view.schema), boxes_of(where, view.schema)
     groups = Groups(view, boxes, [attribute_axis(view.schema, a)])
     listed = [[count_of(own) for own in groups.boxes], [count_of(boxes)] * len(groups)]
-    (sums, products), tail = _sums(view, listed), typical_tail(confidence)
-    estimate = aggregates.ratio(sums)
-    half = tail * np.sqrt(delta_variance(aggregates.ratio, sums, products))
+    found = delta_estimates(aggregates.ratio, *_sums(view, listed), confidence)
     if len(groups) == 1:  # the condition leaves one value, so all records have it
-        half = np.zeros(1)
-    span = Estimates(estimate, estimate - half, estimate + half).within(0.0, 1.0)
-    absent = np.isnan(estimate)
+        found = Estimates(*[found.estimate] * 3)
     every = np.zeros((3, groups.shape[0]))
-    every[:, groups.cells] = np.where(absent, np.nan, np.stack(span))
+    every[:, groups.cells] = found.within(0.0, 1.0).null_where(np.isnan(found.estimate))
     return Estimates(*every)
 
 

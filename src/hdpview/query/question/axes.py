@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -36,20 +36,11 @@ class BinLabel(str):
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """Values of an expression, and disjoint boxes of each; together they cover everything.
-
-    attribute: where the values are exactly the codes of one attribute, in their order, its number.
-    """
+    """The codes of an attribute, in order: what each is called, and the disjoint boxes where it holds."""
 
     keys: tuple[Any, ...]
     boxes: tuple[Sequence[Box], ...]
-    attribute: int | None = None
-
-    def pairs(self) -> Iterator[tuple[Any, Box]]:
-        """Every box with its value."""
-        for key, boxes in zip(self.keys, self.boxes, strict=True):
-            for box in boxes:
-                yield key, box
+    attribute: int
 
 
 def attribute_axis(schema: Schema, a: int) -> Axis:
@@ -69,7 +60,7 @@ def code_keys(attribute: Attribute) -> list[Any]:
         keys = [False, True]
     elif isinstance(attribute, Integer) and attribute.every == 1:
         keys = attribute.edges[:-1].tolist()
-    elif has_single_values(attribute):
+    elif attribute.kind == "category":
         keys = list(attribute.value_labels())
     elif isinstance(attribute, Datetime):
         starts = [calendar.moment(edge) for edge in attribute.edges[:-1].tolist()]
@@ -78,12 +69,6 @@ def code_keys(attribute: Attribute) -> list[Any]:
     else:
         keys = [BinLabel(text, place) for place, text in enumerate(attribute.value_labels())]
     return keys + [None] * attribute.nullable
-
-
-def has_single_values(attribute: Attribute) -> bool:
-    """Whether each code stands for one value."""
-    is_single_integer = isinstance(attribute, Integer) and attribute.every == 1
-    return attribute.kind in ("category", "boolean") or is_single_integer
 
 
 def code_conditions(attribute: Attribute) -> list[Condition]:

@@ -322,21 +322,25 @@ def is_beyond(attribute: Attribute, condition: Condition) -> bool:
 
 def note_on(attribute: Attribute, condition: Condition) -> str | None:
     """A sentence for people whose condition meets values that the schema gathers; None where it does not."""
-    if isinstance(attribute, Ordered):
-        if is_beyond(attribute, condition):
-            return (
-                f"Values of {attribute.name} beyond the schema's bounds are counted in its first or "
-                "last bin, "
-                f"{attribute.value_labels()[0]} or {attribute.value_labels()[-1]}; "
-                "the interval reaches over that bin."
-            )
-    elif isinstance(attribute, Category) and attribute.other is not None:
-        code = attribute.code_of(attribute.other)
-        if condition.codes == {code}:
-            return (
-                f"{attribute.other!r} of {attribute.name} gathers all values that the schema does not list."
-            )
-    return None
+    if isinstance(attribute, Ordered) and is_beyond(attribute, condition):
+        return note_beyond(attribute)
+    if not isinstance(attribute, Category) or attribute.other is None:
+        return None
+    return note_on_other(attribute) if condition.codes == {attribute.code_of(attribute.other)} else None
+
+
+def note_beyond(attribute: Attribute) -> str:
+    """On conditions beyond the bounds."""
+    labels = attribute.value_labels()
+    return (
+        f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last bin, "
+        f"{labels[0]} or {labels[-1]}; the interval reaches over that bin."
+    )
+
+
+def note_on_other(attribute: Category) -> str:
+    """On undeclared values."""
+    return f"{attribute.other!r} of {attribute.name} gathers all values that the schema does not list."
 
 
 def _shares_of_ranges(attribute: Ordered, ranges: Sequence[Range]) -> Floats:

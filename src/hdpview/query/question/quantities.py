@@ -44,10 +44,6 @@ class Values:
         number = np.array([float(value)])
         return cls(None, number, number, number)
 
-    def minus(self, middle: float) -> Values:
-        """The deviations from a number."""
-        return Values(self.attribute, self.mean - middle, self.least - middle, self.greatest - middle)
-
     def times_constant(self, factor: float) -> Values:
         ends = (
             (self.least * factor, self.greatest * factor)
@@ -127,18 +123,10 @@ def reaching_bins(quantity: Quantity, schema: Schema) -> list[Part] | None:
 
     None where none does.
     """
-    if not _is_beyond(quantity, schema.attributes):
+    if not any(is_beyond(schema.attributes[a], own) for part in quantity for a, own in part.box.items()):
         return None
     wider = boxes.reaching_bins([part.box for part in quantity], schema)
     return [part.within(box) for box, part in zip(wider, quantity, strict=True)]
-
-
-def _is_beyond(quantity: Quantity, attributes: Sequence[Attribute]) -> bool:
-    for part in quantity:
-        for a, condition in part.box.items():
-            if is_beyond(attributes[a], condition):
-                return True
-    return False
 
 
 def product(left: Quantity, right: Quantity) -> list[Part]:

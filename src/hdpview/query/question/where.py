@@ -36,7 +36,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.Add: operator.add,
     exp.Sub: operator.sub,
@@ -211,7 +211,7 @@ class _Reader:
     def _comparison(self, node: exp.Expr, negated: bool) -> tuple[int, Condition]:
         sign, left, right = _COMPARISONS[type(node)], node.this.unnest(), node.expression.unnest()
         if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
-            sign, left, right = _MIRRORED[sign], right, left
+            sign, left, right = MIRRORED[sign], right, left
         a = self._column(left)
         if isinstance(right, exp.Null):
             return a, Condition()
