@@ -77,8 +77,8 @@ def _measure_one(
     measured["bytes"] = size_in_bytes(view)
 
     def answer(boxes: CodeBoxes) -> tuple[Floats, Floats]:
-        found = estimates(view, pack_boxes(boxes, table.schema.sizes))
-        return found, unprotected(table.exact_box_counts(boxes)).astype(np.float64)
+        estimated = estimates(view, pack_boxes(boxes, table.schema.sizes))
+        return estimated, unprotected(table.exact_box_counts(boxes)).astype(np.float64)
 
     for kind in kinds:
         rng = np.random.default_rng([number, _SEEDS[kind]])
@@ -95,8 +95,8 @@ def _count_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> f
         boxes = draw_single_ranges(schema.sizes, _N_QUESTIONS, rng)
     else:
         boxes = draw_ranges(schema.sizes, n_attributes, _N_QUESTIONS, rng)
-    found, exact_counts = answer(boxes)
-    return float(np.sqrt(((found - exact_counts) ** 2).mean()))
+    estimated, exact_counts = answer(boxes)
+    return float(np.sqrt(((estimated - exact_counts) ** 2).mean()))
 
 
 def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> float:
@@ -117,14 +117,14 @@ def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -
         upper += [(last, end) for end in ends]
         pair += [i] * len(starts)
         place += [(start + end) / 2 / sizes[i, 1] for start, end in zip(starts, ends, strict=True)]
-    found, exact_counts = answer(CodeBoxes(pairs[pair], np.array(lower), np.array(upper)))
+    answered, exact_counts = answer(CodeBoxes(pairs[pair], np.array(lower), np.array(upper)))
     weight = np.array(place) if kind == GROUP_MEAN else (np.array(place) > 0.5).astype(np.float64)
-    n_found, n_true = (np.bincount(pair, counts, _N_GROUPS) for counts in (found, exact_counts))
+    n_seen, n_true = (np.bincount(pair, counts, _N_GROUPS) for counts in (answered, exact_counts))
     n_rows = float(answer(CodeBoxes(pairs[:1, :1], np.zeros((1, 1), np.int64), sizes[:1, :1]))[1][0])
-    large = (n_true >= max(_LEAST_GROUP, _LEAST_SHARE * n_rows)) & (n_found > 0)
+    large = (n_true >= max(_LEAST_GROUP, _LEAST_SHARE * n_rows)) & (n_seen > 0)
     if not large.any():
         return 0.0
-    estimated = np.bincount(pair, found * weight, _N_GROUPS)[large] / n_found[large]
+    estimated = np.bincount(pair, answered * weight, _N_GROUPS)[large] / n_seen[large]
     exact_means = np.bincount(pair, exact_counts * weight, _N_GROUPS)[large] / n_true[large]
     return float(np.sqrt(((estimated - exact_means) ** 2).mean())) * n_rows
 

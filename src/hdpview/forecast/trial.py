@@ -149,16 +149,16 @@ class Trial:
                 return tried[enough]
             epsilon = self._next(tried, enough, error, largest)
 
-    def _expected(self, found: Estimate) -> float:
-        return found.errors[self.wanted].expected
+    def _expected(self, forecast: Estimate) -> float:
+        return forecast.errors[self.wanted].expected
 
     def _is_near(self, tried: list[Estimate], enough: int, error: float) -> bool:
         """Whether a much smaller budget than that of `tried[enough]` would not do, or is not looked for."""
-        found = tried[enough]
+        smallest = tried[enough]
         below = tried[enough - 1].epsilon if enough else _SMALLEST
         return (
-            self._expected(found) >= (1 - _TOLERANCE) * error
-            or found.epsilon <= (1 + _TOLERANCE / 2) * below
+            self._expected(smallest) >= (1 - _TOLERANCE) * error
+            or smallest.epsilon <= (1 + _TOLERANCE / 2) * below
             or len(tried) >= _MOST_TRIED
         )
 

@@ -113,8 +113,8 @@ def _manifest_bytes(view: ViewData, columns: dict[str, pa.Array]) -> bytes:
 
 def checksum_of(view: ViewData) -> str:
     """The checksum that the file of a view holds."""
-    found: str = json.loads(_manifest_bytes(view, columns_of(view.parts, view.schema)))["checksum"]
-    return found
+    digest: str = json.loads(_manifest_bytes(view, columns_of(view.parts, view.schema)))["checksum"]
+    return digest
 
 
 def _kind(view: ViewData) -> str:
@@ -240,9 +240,9 @@ def _check_size_of_footer(path: str | PathLike[str]) -> None:
 
 
 def _check_columns(file: pq.ParquetFile, expected: dict[str, pa.DataType], path: str | PathLike[str]) -> None:
-    found = {field.name: field.type for field in file.schema_arrow}
-    if list(found) != list(expected) or not all(
-        _is_alike(found[name], kind) for name, kind in expected.items()
+    types = {field.name: field.type for field in file.schema_arrow}
+    if list(types) != list(expected) or not all(
+        _is_alike(types[name], kind) for name, kind in expected.items()
     ):
         raise ViewFileError(f"{str(path)!r} is damaged: its columns are not those of its schema.")
     # Not by column: Arrow ends the process where a column's own metadata are damaged, and raises when it
@@ -255,8 +255,8 @@ def _check_columns(file: pq.ParquetFile, expected: dict[str, pa.DataType], path:
         )
 
 
-def _is_alike(found: pa.DataType, expected: pa.DataType) -> bool:
+def _is_alike(actual: pa.DataType, expected: pa.DataType) -> bool:
     """Lists differ in what Parquet calls their elements."""
     if pa.types.is_list(expected):
-        return bool(pa.types.is_list(found) and found.value_type == expected.value_type)
-    return bool(found == expected)
+        return bool(pa.types.is_list(actual) and actual.value_type == expected.value_type)
+    return bool(actual == expected)

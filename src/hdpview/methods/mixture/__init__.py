@@ -209,11 +209,11 @@ def _joined(shares: list[NDArray[np.float32]]) -> NDArray[np.float64]:
 
 def fine_bins(measured: Measurements) -> list[NDArray[np.int32]]:
     """Per attribute, the bins that all measured tables tell apart."""
-    found: list[list[NDArray[np.int32]]] = [[] for _ in measured.axes]
+    binnings: list[list[NDArray[np.int32]]] = [[] for _ in measured.axes]
     for one in measured.tables:
         for a, bins in zip(one.attributes, one.table.shape.bin_of_code, strict=True):
-            found[a].append(bins)
-    return [refinement(axis.size, bins) for axis, bins in zip(measured.axes, found, strict=True)]
+            binnings[a].append(bins)
+    return [refinement(axis.size, bins) for axis, bins in zip(measured.axes, binnings, strict=True)]
 
 
 __all__ = ["Measured", "Mixture"]

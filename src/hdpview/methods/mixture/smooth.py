@@ -56,8 +56,8 @@ class Histogram:
         spread[np.arange(n), self.bins[:n]] = 1 / sizes[self.bins[:n]]
         parts = contrasts.forward(spread)
         within = self.variance * (1 - parts**2 @ sizes)
-        found: Floats = within + ((parts @ self.covariance) * parts).sum(axis=1)
-        return np.maximum(found, _LEAST_VARIANCE * self.variance)
+        variances: Floats = within + ((parts @ self.covariance) * parts).sum(axis=1)
+        return np.maximum(variances, _LEAST_VARIANCE * self.variance)
 
 
 def shares_of(axes: Sequence[Axis], known: Sequence[Histogram], total: float) -> list[Floats]:

@@ -50,16 +50,16 @@ def block_sums(blocks: Blocks, asked: Batch | Grids) -> BlockSums:
     if isinstance(asked, Grids):
         grids = [_grid_sums(blocks, asked, attributes) for attributes in asked.attributes]
         return BlockSums(*map(np.concatenate, zip(*grids, strict=True)))
-    found = BlockSums(*np.zeros((6, len(asked))))
+    sums = BlockSums(*np.zeros((6, len(asked))))
     counts = np.stack([blocks.noisy_counts.astype(np.float64), blocks.weight], axis=1)
     for quantities, weight, square in _weights(blocks, asked):
         squares = weight**2
-        found.raw[quantities], found.estimate[quantities] = (weight @ counts).T
-        found.squares[quantities] = squares.sum(axis=1)
-        found.fourths[quantities] = np.einsum("nb,nb->n", squares, squares)
-        found.largest[quantities] = np.maximum(weight.max(axis=1), -weight.min(axis=1))
-        found.spread[quantities] = _spread(blocks, cut_deviation(weight, square))
-    return found
+        sums.raw[quantities], sums.estimate[quantities] = (weight @ counts).T
+        sums.squares[quantities] = squares.sum(axis=1)
+        sums.fourths[quantities] = np.einsum("nb,nb->n", squares, squares)
+        sums.largest[quantities] = np.maximum(weight.max(axis=1), -weight.min(axis=1))
+        sums.spread[quantities] = _spread(blocks, cut_deviation(weight, square))
+    return sums
 
 
 def _weights(blocks: Blocks, batch: Batch) -> Iterator[tuple[slice, Floats, Floats]]:
@@ -74,9 +74,9 @@ def _by_quantity(batch: Batch, of_terms: Floats) -> Floats:
     """Sums of the rows of each quantity, shape (n, n_blocks)."""
     if batch.n_terms == batch.n and (batch.quantity == np.arange(batch.n)).all():
         return of_terms
-    found = np.zeros((batch.n, of_terms.shape[1]))
-    np.add.at(found, batch.quantity, of_terms)
-    return found
+    sums = np.zeros((batch.n, of_terms.shape[1]))
+    np.add.at(sums, batch.quantity, of_terms)
+    return sums
 
 
 def _variance(weight: Floats, square: Floats) -> Floats:
@@ -92,23 +92,23 @@ def cut_deviation(weight: Floats, square: Floats) -> Floats:
     cells hold far more of it than an even spread would.
     """
     variance = _variance(weight, square)
-    found = np.zeros(variance.shape)
+    deviations = np.zeros(variance.shape)
     # Most blocks lie inside a question or outside it. Looking up the others pays where they are few.
     cut = np.flatnonzero(variance > 0.0)
     rows = cut if len(cut) < _FEW_CUT_BLOCKS * variance.size else slice(None)
     weight, square, variance = (each.reshape(-1)[rows] for each in (weight, square, variance))
     share = np.clip(np.divide(weight**2, square, out=np.zeros_like(square), where=square > 0), 0.0, 1.0)
     unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.375
-    found.reshape(-1)[rows] = np.sqrt(variance) * unlike
-    return found
+    deviations.reshape(-1)[rows] = np.sqrt(variance) * unlike
+    return deviations
 
 
 def _spread(blocks: Blocks, deviation: Floats) -> Floats:
     """What records of all blocks, and those that noise hides in one, may add. Last axis of deviations:
     blocks.
     """
-    found: Floats = deviation @ blocks.weight + hidden_records(blocks) * deviation.max(axis=-1)
-    return found
+    spread: Floats = deviation @ blocks.weight + hidden_records(blocks) * deviation.max(axis=-1)
+    return spread
 
 
 def hidden_records(blocks: Blocks) -> float:
@@ -129,13 +129,13 @@ class Spreads(NamedTuple):
 def block_spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: Schema) -> Spreads:
     """For errors of quantities that are combined: quantities[i][g] is the i-th of group g."""
     m, n = len(quantities), len(quantities[0])
-    found = Spreads(np.zeros((m, m, n)), np.zeros((m, n)), np.zeros((m, m, n)))
+    spreads = Spreads(np.zeros((m, m, n)), np.zeros((m, n)), np.zeros((m, m, n)))
     step = max(1, MAX_ARRAY_SIZE // (len(blocks) * m))
     for start in range(0, n, step):
         chunk = [each[start : start + step] for each in quantities]
-        for column, values in zip(found, _spreads(blocks, chunk, schema), strict=True):
+        for column, values in zip(spreads, _spreads(blocks, chunk, schema), strict=True):
             column[..., start : start + step] = values
-    return found
+    return spreads
 
 
 def _spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: Schema) -> Spreads:

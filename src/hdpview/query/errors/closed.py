@@ -106,11 +106,11 @@ def evaluate(view: ViewData, asked: Batch | Grids, records: Batch | None = None)
     records: for quantities that may be negative, counts of the records that they are about: one count per k
         consecutive quantities; its lift scales their model error.
     """
-    found = (
+    evaluations = (
         _of_blocks(part, asked) if isinstance(part.components, Blocks) else _of_mixture(part, asked, records)
         for part in view.parts
     )
-    return reduce(Evaluation.plus, found)
+    return reduce(Evaluation.plus, evaluations)
 
 
 def _of_blocks(part: ViewPart, asked: Batch | Grids) -> Evaluation:
@@ -183,13 +183,13 @@ def covariances(
     asked: the i-th quantity of all groups. quantities: the same one by one, which views of blocks need:
         quantities[i][g] is the i-th of group g.
     """
-    found = np.zeros((len(asked), len(asked), len(asked[0])))
+    products = np.zeros((len(asked), len(asked), len(asked[0])))
     for part in view.parts:
         if isinstance(part.components, Blocks):
             spreads = block_spreads(part.components, quantities, view.schema)
             size = np.array(part.quality.factors)[np.stack(list(map(_orders, asked)))] * spreads.spread
             noise = NoiseLaw(part.components.noise_scale).variance * spreads.squares
-            found += noise + size[:, None] * size[None, :] * spreads.correlation
+            products += noise + size[:, None] * size[None, :] * spreads.correlation
             continue
         model = error_model(part)
         terms = [_read(model, each) for each in asked]
@@ -198,14 +198,14 @@ def covariances(
             for each, own in zip(asked, terms, strict=True)
         ]
         lift, least = _lifts(model, terms, estimates), np.stack([_min_error(own) for own in terms])
-        found += least[:, None] * least[None, :]
+        products += least[:, None] * least[None, :]
         for i, j in zip(*np.tril_indices(len(asked)), strict=True):
             errors = _summed(model, terms[i], terms[j])
             added = errors.noise + errors.of_model(model, np.sqrt(lift[i] * lift[j]))
-            found[i, j] += added
+            products[i, j] += added
             if i != j:
-                found[j, i] += added
-    return found
+                products[j, i] += added
+    return products
 
 
 def rests_on_tables(part: ViewPart, batch: Batch) -> Flags:
@@ -216,10 +216,10 @@ def rests_on_tables(part: ViewPart, batch: Batch) -> Flags:
         outside[list(table.attributes), number] = 0.0
     asked = np.zeros((len(batch), len(sizes) + 1))  # a column more, for no attribute
     asked[batch.quantity[:, None], batch.attribute] = 1.0
-    found: Flags = (asked[:, :-1] @ outside == 0.0).any(axis=1)
+    in_one_table: Flags = (asked[:, :-1] @ outside == 0.0).any(axis=1)
     cuts = batch.of_functions(np.array(False), lambda _, own: own.cuts)[batch.place].any(axis=1)
-    found[batch.quantity[cuts]] = False
-    return found
+    in_one_table[batch.quantity[cuts]] = False
+    return in_one_table
 
 
 # Errors of a mixture: sums of kernels over pairs of terms.
@@ -240,8 +240,8 @@ class _Errors(NamedTuple):
         what was not counted errs by as much more.
         """
         levels = model.levels
-        found: Floats = levels[0] * self.model[0] + (levels[1:] @ self.model[1:] + self.within) * lift
-        return found + self.inside * lift**2
+        total: Floats = levels[0] * self.model[0] + (levels[1:] @ self.model[1:] + self.within) * lift
+        return total + self.inside * lift**2
 
 
 class _Terms(NamedTuple):
@@ -294,8 +294,8 @@ def _lift(model: ErrorModel, terms: _Terms, estimate: Floats) -> Floats:
     """How many times more records lie there than if attributes were independent, at least 1, shape (n,)."""
     batch = terms.batch
     independent = model.total * batch.sums(batch.constant * terms.mean[batch.place].prod(axis=1))
-    found: Floats = np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0)
-    return np.maximum(found, 1.0)
+    lift: Floats = np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0)
+    return np.maximum(lift, 1.0)
 
 
 def _lifts(model: ErrorModel, terms: Sequence[_Terms], estimates: Sequence[Floats | None]) -> Floats:
@@ -303,24 +303,24 @@ def _lifts(model: ErrorModel, terms: Sequence[_Terms], estimates: Sequence[Float
 
     estimates: of counts; None for sums of values, which take the lift of the largest count of their group.
     """
-    found = np.ones((len(terms), len(terms[0].batch)))
-    largest = np.full(found.shape[1], -np.inf)
-    of_largest = np.ones(found.shape[1])
-    for own, each, estimate in zip(found, terms, estimates, strict=True):
+    lifts = np.ones((len(terms), len(terms[0].batch)))
+    largest = np.full(lifts.shape[1], -np.inf)
+    of_largest = np.ones(lifts.shape[1])
+    for own, each, estimate in zip(lifts, terms, estimates, strict=True):
         if estimate is not None:
             own[:] = _lift(model, each, estimate)
             of_largest = np.where(estimate > largest, own, of_largest)
             largest = np.maximum(estimate, largest)
-    found[[estimate is None for estimate in estimates]] = of_largest
-    return found
+    lifts[[estimate is None for estimate in estimates]] = of_largest
+    return lifts
 
 
 def _min_error(terms: _Terms) -> Floats:
     """Error of each quantity if there are a few records more than the model sees."""
-    batch, found = terms.batch, np.zeros(len(terms.batch))
+    batch, largest = terms.batch, np.zeros(len(terms.batch))
     sizes = np.abs(batch.constant) * terms.size[batch.place].prod(axis=1)
-    np.maximum.at(found, batch.quantity, sizes)
-    return np.where(batch.n_attributes > 1, MIN_ERROR_RECORDS * found, 0.0)
+    np.maximum.at(largest, batch.quantity, sizes)
+    return np.where(batch.n_attributes > 1, MIN_ERROR_RECORDS * largest, 0.0)
 
 
 def _summed(model: ErrorModel, left: _Terms, right: _Terms) -> _Errors:
@@ -337,11 +337,11 @@ def _summed(model: ErrorModel, left: _Terms, right: _Terms) -> _Errors:
     width = np.maximum(n_right, 1)[quantity]
     first_left, first_right = (np.cumsum(each) - each for each in (n_left, n_right))
     i, j = first_left[quantity] + place // width, first_right[quantity] + place % width
-    found = _by_quantity(_of_terms(model, left, right, i, j), quantity, n)
+    errors = _by_quantity(_of_terms(model, left, right, i, j), quantity, n)
     if few.all():
-        return found
+        return errors
     roots = [_roots(model, each, ~few) for each in (left, right)]
-    return _Errors(*(own + one * other for own, one, other in zip(found, *roots, strict=True)))
+    return _Errors(*(own + one * other for own, one, other in zip(errors, *roots, strict=True)))
 
 
 def _by_quantity(errors: _Errors, quantity: Ints, n: int) -> _Errors:
@@ -355,8 +355,8 @@ def _roots(model: ErrorModel, terms: _Terms, chosen: Flags) -> _Errors:
     """Standard errors of all terms of the chosen quantities, added up: a bound on that of their sum."""
     quantity = terms.batch.quantity
     some = np.flatnonzero(chosen[quantity])
-    found = _of_terms(model, terms, terms, some, some)
-    roots = _Errors(*(np.sqrt(np.maximum(each, 0.0)) for each in found))
+    errors = _of_terms(model, terms, terms, some, some)
+    roots = _Errors(*(np.sqrt(np.maximum(each, 0.0)) for each in errors))
     return _by_quantity(roots, quantity[some], len(terms.batch))
 
 
@@ -381,7 +381,7 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
         """What counts of some attributes together are multiplied with: the means of all others' functions,
         over records; over bins as far as released tables count them together.
         """
-        found = np.ones(len(pairs.attribute[rows]))
+        factors = np.ones(len(pairs.attribute[rows]))
         for other in range(width):
             if other in positions:
                 continue
@@ -394,8 +394,8 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
                     here = piece[rows]
                     binning = model.piece_binning[here, pairs.attribute[rows, other]]
                     factor = factor + model.of_pieces["kept"][here] * terms.shift[place[rows, other], binning]
-                found *= factor if len(sides) == 2 else factor**2
-        return found
+                factors *= factor if len(sides) == 2 else factor**2
+        return factors
 
     every = slice(None)
     noise = model.total_variance * weight((), every)
@@ -432,8 +432,8 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
 def _without(factors: Floats, positions: Sequence[int]) -> Floats:
     """Products of all but some columns, shape (n,)."""
     others = [position for position in range(factors.shape[1]) if position not in positions]
-    found: Floats = factors[:, others].prod(axis=1)
-    return found
+    product: Floats = factors[:, others].prod(axis=1)
+    return product
 
 
 def _summed_by_order(mean: Floats, which: Ints, moments: Moments) -> tuple[Floats, Floats]:
@@ -442,17 +442,17 @@ def _summed_by_order(mean: Floats, which: Ints, moments: Moments) -> tuple[Float
     """
     n, width = which.shape
     inside = np.zeros(n)
-    found = np.zeros((N_ORDERS + 1, n))
-    found[0] = 1.0
+    sums = np.zeros((N_ORDERS + 1, n))
+    sums[0] = 1.0
     for position in range(width):
         own, pair = mean[:, position], which[:, position]
         covariance = moments.covariance[pair, 0]
-        inside = inside * own + found[0] * moments.inside[pair]
-        last = found[-1] * (own + covariance) + found[-2] * covariance
-        found[1:-1] = found[1:-1] * own + found[:-2] * covariance
-        found[0] *= own
-        found[-1] = last
-    return found[1:], inside
+        inside = inside * own + sums[0] * moments.inside[pair]
+        last = sums[-1] * (own + covariance) + sums[-2] * covariance
+        sums[1:-1] = sums[1:-1] * own + sums[:-2] * covariance
+        sums[0] *= own
+        sums[-1] = last
+    return sums[1:], inside
 
 
 def _pairs(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) -> tuple[_Pairs, Moments]:
@@ -475,20 +475,20 @@ def _moments(model: ErrorModel, left: _Terms, right: _Terms, pairs: Ints | None)
         right one, rising; None for all functions with themselves.
     """
     none = np.zeros((1, model.n_binnings))
-    found = [Moments(none, none, none, np.zeros(1))]
+    moments = [Moments(none, none, none, np.zeros(1))]
     for a, functions in left.batch.functions.items():
         others, start = right.batch.functions.get(a), left.batch.offset[a]
         if others is None:
             continue
         end = start + len(functions)
         if pairs is None:
-            found.append(model.codes[a].moments(functions, functions, None, None))
+            moments.append(model.codes[a].moments(functions, functions, None, None))
             continue
         ends = np.searchsorted(pairs, np.array([start, end]) * len(right.mean))
         own, other = np.divmod(pairs[slice(*ends)], len(right.mean))
         other -= right.batch.offset[a]
-        found.append(model.codes[a].moments(functions, others, own - start, other))
-    return Moments(*map(np.concatenate, zip(*found, strict=True)))
+        moments.append(model.codes[a].moments(functions, others, own - start, other))
+    return Moments(*map(np.concatenate, zip(*moments, strict=True)))
 
 
 def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, Ints]:

@@ -39,8 +39,8 @@ class Moments(NamedTuple):
 
 def unlike(share: NDArray[Any]) -> Floats:
     """Weights of groups, by their shares of the records: how much they may depart from independence."""
-    found: Floats = share**2 / (share + RARE_SHARE)
-    return found
+    weight: Floats = share**2 / (share + RARE_SHARE)
+    return weight
 
 
 class Codes:
@@ -150,7 +150,7 @@ class Codes:
         """Of functions that are not at one code alone."""
         n, n_binnings, size = len(own), len(self._n_bins), len(self.margin)
         energy, covariance, scattered = np.zeros((3, n, n_binnings))
-        found = Moments(energy, covariance, scattered, np.zeros(n))
+        moments = Moments(energy, covariance, scattered, np.zeros(n))
         is_open = left.condition is not None and right.condition is not None
         step = max(1, MAX_ARRAY_SIZE // len(self._in_binning))
         for start in range(0, n, step):
@@ -159,14 +159,14 @@ class Codes:
             others, other_plain = deviations, plain
             if left is not right or own is not other:
                 others, other_plain = self._deviations(right.values[other[rows]])
-            found.energy[rows] = (plain * other_plain) @ self._in_binning[:, :n_binnings]
+            moments.energy[rows] = (plain * other_plain) @ self._in_binning[:, :n_binnings]
             both = (deviations * others) @ self._in_binning[:, n_binnings:]
-            found.covariance[rows], found.scattered[rows] = both[:, :n_binnings], both[:, n_binnings:]
+            moments.covariance[rows], moments.scattered[rows] = both[:, :n_binnings], both[:, n_binnings:]
             if is_open:
                 one, two = own[rows, None], other[rows, None]
                 cut, spread, spread_two = _inside(left, right, one, two, np.arange(size), self.margin)
-                found.inside[rows] = cut.sum(axis=1) + spread.sum(axis=1) * spread_two.sum(axis=1)
-        return found
+                moments.inside[rows] = cut.sum(axis=1) + spread.sum(axis=1) * spread_two.sum(axis=1)
+        return moments
 
     def _deviations(self, values: Floats) -> tuple[Floats, Floats]:
         """How functions deviate on average in every bin from their means over records, and from their plain

@@ -107,5 +107,5 @@ def _percentile(values: Floats, n_valid: NDArray[np.int64], p: float) -> Floats:
     at = np.clip(p * n_valid - 0.5, 0, last)
     below = np.floor(at).astype(np.int64)
     above, column = np.minimum(below + 1, last), np.arange(values.shape[1])
-    found: Floats = values[below, column] + (values[above, column] - values[below, column]) * (at - below)
-    return found
+    ends: Floats = values[below, column] + (values[above, column] - values[below, column]) * (at - below)
+    return ends
