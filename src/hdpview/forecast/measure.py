@@ -1,4 +1,4 @@
-"""Errors of a view of an invented table, measured against the table."""
+"""Measure the errors of a view of an invented table."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ COUNTS = {
 }
 GROUP_MEAN, GROUP_RATE = "mean within a group", "rate within a group"
 RELATIONS = (GROUP_MEAN, GROUP_RATE)
-# Each kind draws its questions by itself, always the same ones, so that budgets compare on equal terms.
+# Each kind always draws the same questions, so that budgets compare on equal terms.
 _SEEDS = dict(zip((*COUNTS, *RELATIONS), (0, 5, 6, 1, 8, 9), strict=True))
 _N_QUESTIONS = 150  # of each kind, to each view
 _N_GROUPS = 40  # of each kind, in each view
-_N_RANGES = 8  # into which codes are put together for groups
-_LEAST_GROUP, _LEAST_SHARE = 30, 0.01  # records of a group that is worth a mean, and their share
+_N_RANGES = 8  # ranges of codes per attribute that form groups
+_LEAST_GROUP = 30  # records; smaller groups have no meaningful mean
+_LEAST_SHARE = 0.01  # the same, as a share of all records
 
 Floats = NDArray[np.float64]
 Answer = Callable[[CodeBoxes], tuple[Floats, Floats]]  # a view's counts of boxes, and the true ones
@@ -70,7 +71,7 @@ def _measure_one(
     limits: Contributions,
 ) -> Measured:
     started = time.perf_counter()
-    # The data are invented, and with the same key budgets compare on equal terms.
+    # The data are invented, so a fixed key is safe; budgets then compare on equal terms.
     key = Randomness.from_test_key(b"estimate %d" % number)
     view = release(table, epsilon, method, key, limits=limits)
     measured: Measured = {"seconds": time.perf_counter() - started, "blocks": view.n_components}
@@ -100,11 +101,11 @@ def _count_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> f
 
 
 def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> float:
-    """Error of means or rates of one attribute within groups of another, times the number of records: then it
-    grows with a table as errors of counts do.
+    """Error of means or rates of one attribute within groups of another, times the number of records, so that
+    it scales with the table as errors of counts do.
 
-    A group is about an eighth of an attribute's codes. Its mean is that of places from 0 to 1 on the other
-    attribute's axis, its rate the share of records in the upper half of it.
+    A group is about an eighth of an attribute's codes. Its mean is that of positions from 0 to 1 on the other
+    attribute's axis; its rate is the share of records in the upper half of that axis.
     """
     pairs = np.argsort(rng.random((_N_GROUPS, len(schema))), axis=1)[:, :2]
     sizes = np.array(schema.sizes)[pairs]
@@ -130,6 +131,6 @@ def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -
 
 
 def _parts(size: int) -> tuple[list[int], list[int]]:
-    """Codes in up to eight ranges of about equal length: where each begins and ends."""
+    """Bounds of up to eight ranges of codes of about equal length."""
     ends = [size * (i + 1) // min(size, _N_RANGES) for i in range(min(size, _N_RANGES))]
     return [0, *ends[:-1]], ends
