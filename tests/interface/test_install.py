@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("install")
 ROOT = Path(__file__).parents[2]
 CURATOR_PACKAGES = ["llvmlite", "numba", "opendp"]
 MOST_BYTES = 400 * 2**20
-PRIVATE_ROOMS = {"counts", "curate", "demo", "forecast", "methods", "partition", "privacy", "spark"}
+PRIVATE_ROOMS = {"counts", "curate", "demo", "forecast", "methods", "partition", "privacy", "refine", "spark"}
 RELEASED_ROOMS = {"cli", "domain", "explore", "query", "view"}
 SCHEMA = Schema([Integer(name="age", min=17, max=90), Category(name="sex", values=("Female", "Male"))])
 ASK = """
