@@ -418,7 +418,7 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
             explained *= of_bins
             whole *= moments.covariance[which, 0]
             scattered *= of_bins + model.piece_scatter[number, attribute] * (of_codes - of_bins)
-        rest = _without(mean[rows], positions)
+        rest = np.delete(mean[rows], positions, axis=1).prod(axis=1)
         noise[rows] += model.of_pieces["noise"][number] * energy * weight(positions, rows)
         of_orders[len(positions) - 1, rows] += (scattered - explained - whole) * rest
         within[rows] += model.of_pieces["within"][number] * (scattered - explained) * rest
@@ -427,13 +427,6 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
     return _Errors(
         noise * constant, of_orders * scale, within * scale, inside * (UNEVEN_WITHIN_BIN**2 * scale)
     )
-
-
-def _without(factors: Floats, positions: Sequence[int]) -> Floats:
-    """Products of all but some columns, shape (n,)."""
-    others = [position for position in range(factors.shape[1]) if position not in positions]
-    product: Floats = factors[:, others].prod(axis=1)
-    return product
 
 
 def _summed_by_order(mean: Floats, which: Ints, moments: Moments) -> tuple[Floats, Floats]:

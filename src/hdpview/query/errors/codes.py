@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.domain.attributes import Cycles
 from hdpview.query.question.batch import Functions
 
 Floats = NDArray[np.float64]
@@ -55,9 +56,11 @@ class Codes:
         binnings: Sequence[NDArray[np.int32]],
         kept: Sequence[Floats],
         n_binnings: int,
+        cycles: Cycles = (),
     ) -> None:
         """binnings: the bin of each code, in several ways. kept: weights of noise at each code, and in each
-        bin of each binning. n_binnings: columns of the moments, one for the codes themselves.
+        bin of each binning. n_binnings: columns of the moments, one for the codes themselves. cycles: classes
+        of the first codes whose sums keep all noise, where codes alone lose some.
         """
         self.margin, self.kept, self._binnings = margin, kept, binnings
         size = len(margin)
@@ -90,6 +93,14 @@ class Codes:
         self._in_binning[rows, binning] = np.concatenate(kept)
         self._in_binning[rows, n_binnings + binning] = np.concatenate(weights)
         self._in_binning[:size, 2 * n_binnings :] = self.of_codes
+        # Departures of each class of a cycle, by the square roots of the noise that its codes lost.
+        of_classes = [np.zeros((size, 0))]
+        for bins in cycles:
+            inside = np.zeros((size, int(bins.max()) + 1))
+            inside[np.arange(len(bins)), bins] = margin[: len(bins)]
+            lost = np.maximum(np.bincount(bins) - np.bincount(bins, kept[0][: len(bins)]), 0.0)
+            of_classes.append(inside / np.maximum(inside.sum(axis=0), 1e-300) * np.sqrt(lost))
+        self.of_classes = np.concatenate(of_classes, axis=1)
         self._n_bins = np.bincount(binning, minlength=n_binnings)
         self._binning_of_bin = binning
 
@@ -144,6 +155,7 @@ class Codes:
             energy[:, number] = share**2 * (kept[bins] * (1.0 - 2.0 / n_bins) + kept.sum() / n_bins**2)
             of_others = unlike(np.bincount(bins, self.margin)).sum() * self.margin**2
             covariance[:, number] = unlike(of_bin) * share * (share - 2.0 * self.margin) + of_others
+        energy[:, 0] += np.square(self.of_classes - margin * self.of_classes.sum(axis=0)).sum(axis=1)
         return Moments(energy, covariance, scattered, np.zeros(size))
 
     def _of_whole(self, left: Functions, right: Functions, own: Ints, other: Ints) -> Moments:
@@ -160,6 +172,8 @@ class Codes:
             if left is not right or own is not other:
                 others, other_plain = self._deviations(right.values[other[rows]])
             moments.energy[rows] = (plain * other_plain) @ self._in_binning[:, :n_binnings]
+            of_cycles = (each[:, :size] @ self.of_classes for each in (deviations, others))
+            moments.energy[rows, 0] += np.multiply(*of_cycles).sum(axis=1)
             both = (deviations * others) @ self._in_binning[:, n_binnings:]
             moments.covariance[rows], moments.scattered[rows] = both[:, :n_binnings], both[:, n_binnings:]
             if is_open:

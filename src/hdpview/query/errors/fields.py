@@ -185,7 +185,10 @@ class _Fields:
         def apply(values: Floats) -> Floats:
             of_bins = codes.over_bins(values, binning)
             moved: Floats = (of_bins - of_bins.mean(axis=1, keepdims=True)) * np.sqrt(codes.kept[binning])
-            return moved
+            if binning:
+                return moved
+            of_cycles = (values - (values @ codes.margin)[:, None]) @ codes.of_classes
+            return np.concatenate([moved, of_cycles], axis=1)
 
         return self._map(a, ("plain", binning), apply)
 
