@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from types import MappingProxyType
 
 from hdpview.view.blocks import Blocks
@@ -41,7 +42,7 @@ _MAX_OF_ONE = 0.0005  # share of the records
 _MIN_UNKNOWN = 0.01  # correlation that tables leave unknown, at least
 _MAX_UNKNOWN = 0.12  # the same, at most
 _UNKNOWN_PER_NOISE = 2.5  # the same, per share of the records that a table's noise makes up
-_WITHOUT_TABLES = 0.2  # correlation where no attributes were counted together
+_WITHOUT_TABLES = 0.5  # correlation between attributes that were not counted together
 
 
 def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) -> Quality:
@@ -60,5 +61,8 @@ def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) ->
     ]
     unknown = _WITHOUT_TABLES
     if noise:
-        unknown = min(max(_UNKNOWN_PER_NOISE * statistics.median(noise), _MIN_UNKNOWN), _MAX_UNKNOWN)
+        counted = {pair for table in tables for pair in combinations(sorted(table.attributes), 2)}
+        share = len(counted) / math.comb(len(components.sizes), 2)
+        known = min(max(_UNKNOWN_PER_NOISE * statistics.median(noise), _MIN_UNKNOWN), _MAX_UNKNOWN)
+        unknown = share * known + (1.0 - share) * _WITHOUT_TABLES
     return Quality((of_one, unknown, unknown, unknown))

@@ -143,7 +143,7 @@ def _of_mixture(part: ViewPart, asked: Batch | Grids, records: Batch | None = No
         own = _lift(model, _read(model, records), part_estimates(part, records))
         lift = np.repeat(own, len(asked) // max(len(records), 1))
     noise = np.maximum(errors.noise, 0.0)
-    variance = np.maximum(noise + errors.of_model(model, lift), 0.0) + _min_error(terms) ** 2
+    variance = np.maximum(errors.together(model, lift), 0.0) + _min_error(terms) ** 2
     zero = np.zeros(len(asked))
     return Evaluation(estimate, estimate, NoiseSums(noise, zero, zero, 0.0), variance, variance)
 
@@ -170,8 +170,8 @@ def model_scales(part: ViewPart, batch: Batch) -> Scales:
     model, estimate = error_model(part), part_estimates(part, batch)
     terms = _read(model, batch)
     errors, lift = _summed(model, terms, terms), _lift(model, terms, estimate)
-    of_orders = errors.model * np.where(np.arange(N_ORDERS)[:, None] > 0, lift, 1.0)
-    all_errors = errors.noise + errors.of_model(model, lift) + _min_error(terms) ** 2
+    of_orders = errors.model * lift
+    all_errors = errors.together(model, lift) + _min_error(terms) ** 2
     return Scales(estimate, all_errors - np.square(model.factors) @ of_orders, of_orders)
 
 
@@ -201,7 +201,7 @@ def covariances(
         found += least[:, None] * least[None, :]
         for i, j in zip(*np.tril_indices(len(asked)), strict=True):
             errors = _summed(model, terms[i], terms[j])
-            added = errors.noise + errors.of_model(model, np.sqrt(lift[i] * lift[j]))
+            added = errors.together(model, np.sqrt(lift[i] * lift[j]))
             found[i, j] += added
             if i != j:
                 found[j, i] += added
@@ -235,12 +235,9 @@ class _Errors(NamedTuple):
     within: Floats
     inside: Floats
 
-    def of_model(self, model: ErrorModel, lift: Floats) -> Floats:
-        """All but noise. lift: how many times more records lie there than if attributes were independent;
-        what was not counted errs by as much more.
-        """
-        levels = model.levels
-        found: Floats = levels[0] * self.model[0] + (levels[1:] @ self.model[1:] + self.within) * lift
+    def together(self, model: ErrorModel, lift: Floats) -> Floats:
+        """All of them. lift: how many times more records lie there than if attributes were independent."""
+        found: Floats = (self.noise + model.levels @ self.model + self.within) * lift
         return found + self.inside * lift**2
 
 
