@@ -73,8 +73,8 @@ class PView(ViewData):
         interval: IntervalKind = "typical",
     ) -> Answer:
         """QueryOptions many records satisfy a condition. All three intervals are in the answer."""
-        found: Answer = self.count_many([where], confidence=confidence, counts=counts, interval=interval)[0]
-        return found
+        answer: Answer = self.count_many([where], confidence=confidence, counts=counts, interval=interval)[0]
+        return answer
 
     def count_many(self, wheres: Sequence[Where], **how: Unpack[QueryOptions]) -> Answers:
         """Answer many counting questions at once: much faster than one by one."""
@@ -256,10 +256,10 @@ class PView(ViewData):
     @property
     def blocks(self) -> Blocks:
         """The blocks of a view by the paper's method."""
-        found = self.parts[0].components
-        if len(self.parts) > 1 or not isinstance(found, Blocks):
+        components = self.parts[0].components
+        if len(self.parts) > 1 or not isinstance(components, Blocks):
             raise QueryError("This view is not made of blocks. Views by method='hdpview' are.")
-        return found
+        return components
 
     def privacy_card(self) -> PrivacyCard:
         """One page to judge the view by: what is protected, what it cost, what was assumed, how accurate it

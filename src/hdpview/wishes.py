@@ -71,8 +71,8 @@ class Wishes(BaseModel):
     def reach(self, view: ViewData) -> NDArray[np.float64]:
         """How far the 95% intervals of a view reach from its estimates, in records, shape (n,)."""
         answers = count_many(view, [wish.where for wish in self.wishes])
-        found: NDArray[np.float64] = answers.typical[:, 1] - answers.estimate
-        return found
+        half_widths: NDArray[np.float64] = answers.typical[:, 1] - answers.estimate
+        return half_widths
 
     def report(self, view: ViewData) -> list[dict[str, Any]]:
         """Each wish, what the view reaches now, and whether that is close enough."""
@@ -84,12 +84,12 @@ class Wishes(BaseModel):
 
     def focus(self, view: ViewData) -> tuple[tuple[str, ...], ...]:
         """The attributes of each wish that a view does not meet, where a table can count them together."""
-        names, found = view.schema.names, dict[tuple[str, ...], None]()
+        names, groups = view.schema.names, dict[tuple[str, ...], None]()
         for wish, now in zip(self.wishes, self.report(view), strict=True):
             about = sorted({a for box in boxes_of(wish.where, view.schema) for a in box})
             if not now["met"] and 1 <= len(about) <= _MOST_TOGETHER:
-                found[tuple(names[a] for a in about)] = None
-        return tuple(found)
+                groups[tuple(names[a] for a in about)] = None
+        return tuple(groups)
 
 
 def wish(view: ViewData, where: str, within: float) -> Wishes:

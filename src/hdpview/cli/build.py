@@ -379,14 +379,14 @@ def _estimate_wishes(wishes: Path, view: Path, picture: Path | None, format: out
     from hdpview.refine.forecast import estimate_wishes
     from hdpview.wishes import Wishes
 
-    found = estimate_wishes(PView.open(view), Wishes.load(wishes))
+    needs = estimate_wishes(PView.open(view), Wishes.load(wishes))
     if picture is not None:
-        save(found.chart(), picture)
+        save(needs.chart(), picture)
     if format == output.JsonOrTable.json:
-        output.print_json({"wishes": found.rows(), "epsilon": found.epsilons, "reach": found.reach.tolist()})
+        output.print_json({"wishes": needs.rows(), "epsilon": needs.epsilons, "reach": needs.reach.tolist()})
         return
-    words = {None: f"more than {found.epsilons[-1]:g}", 0.0: "met"}
-    rows = [{**row, "epsilon": words.get(row["epsilon"], row["epsilon"])} for row in found.rows()]
+    words = {None: f"more than {needs.epsilons[-1]:g}", 0.0: "met"}
+    rows = [{**row, "epsilon": words.get(row["epsilon"], row["epsilon"])} for row in needs.rows()]
     output.print_table(["where", "within", "now", "epsilon"], rows)
     typer.echo(
         "now: the reach of its 95% interval, in records. epsilon: to spend on `hdpview refine --wishes`."

@@ -1,4 +1,4 @@
-"""Before paying: what a build would lose of a table, found by reading all of it. Private side.
+"""Before paying: read the whole table and list what a build would lose. Private side.
 
 The findings are for the curator, who holds the table: they go to the screen and nowhere else, never into a
 view, a schema, a ledger or a log. They name bands (few, many, nearly all) and masked shapes, so that a
@@ -73,16 +73,16 @@ def check_table(
     counted = read_states(source, schema, options) if states is None else states
 
     def read(opened: OpenSource) -> list[SchemaWarning]:
-        facts = facts_sql(opened.types, schema, options.limits)
-        facts |= {
+        queries = facts_sql(opened.types, schema, options.limits)
+        queries |= {
             name: f"approx_count_distinct({name_sql(column)})"
             for name, column in distinct_columns(schema, options.limits).items()
         }
-        found: dict[str, int] = {}
-        if facts or csv_files(source) is not None:
-            listed = ", ".join(f"{sql} AS {name}" for name, sql in facts.items())
+        facts: dict[str, int] = {}
+        if queries or csv_files(source) is not None:
+            listed = ", ".join(f"{sql} AS {name}" for name, sql in queries.items())
             query = f"SELECT {', '.join(['count(*) AS n_rows', *([listed] if listed else [])])} FROM source"
-            (found,) = run_query(opened, lambda _: opened.rows(query), options.progress, CHECKING)
+            (facts,) = run_query(opened, lambda _: opened.rows(query), options.progress, CHECKING)
 
         def sample(position: int) -> list[str]:
             query = sample_sql(opened.types, schema, position)
@@ -91,7 +91,7 @@ def check_table(
                 for row in run_query(opened, lambda _: opened.rows(query), options.progress, CHECKING)
             ]
 
-        about_rows = warnings_about(schema, opened.types, counted, found, sample, options.limits)
+        about_rows = warnings_about(schema, opened.types, counted, facts, sample, options.limits)
         return sorted([*structure_warnings(source, schema, opened), *about_rows], key=_order)
 
     return read_with(read, source, schema, options, strict=True)

@@ -41,7 +41,7 @@ def person_counts(source: Any, schema: Schema, options: ReadOptions, people: Seq
         unit = unit_sql(opened.types[str(limits.unit)], limits)
         rows = outcomes_sql(schema, opened.types, {"unit": unit}, limits.unit)
         (everybody,) = opened.rows(f"SELECT count(DISTINCT unit) AS n FROM ({rows}) AS own")
-        found = [Exact(np.array([everybody["n"]]))]
+        counts = [Exact(np.array([everybody["n"]]))]
         for a in map(schema.names.index, people):
             code = code_sql(a, schema.attributes[a])
             pairs = f"SELECT DISTINCT unit, {code} AS code FROM ({rows}) AS own WHERE unit IS NOT NULL"
@@ -54,7 +54,7 @@ def person_counts(source: Any, schema: Schema, options: ReadOptions, people: Seq
             exact_counts = np.zeros(schema.sizes[a], np.int64)
             for row in opened.rows(f"SELECT code, count(*) AS n FROM ({chosen}) AS chosen GROUP BY code"):
                 exact_counts[row["code"]] = row["n"]
-            found.append(Exact(exact_counts))
-        return found
+            counts.append(Exact(exact_counts))
+        return counts
 
     return read_with(read, source, schema, options)

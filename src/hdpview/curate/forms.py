@@ -160,20 +160,20 @@ def fields_of(form: ColumnForm) -> dict[str, Any]:
     """The fields of an attribute in a schema file; None where the form is open. Raises a SchemaError."""
     if form.kind not in KINDS:
         raise SchemaError(f"Attribute {form.name!r}: choose one of the types {', '.join(KINDS)}.")
-    found: dict[str, Any] = {"type": form.kind}
+    fields: dict[str, Any] = {"type": form.kind}
     if form.kind in ("integer", "real"):
-        found |= _number_fields(form)
+        fields |= _number_fields(form)
     elif form.kind == "category":
-        found |= _category_fields(form)
+        fields |= _category_fields(form)
     elif form.kind == "datetime":
-        found |= _moment_fields(form)
+        fields |= _moment_fields(form)
     if form.missing == "as":
         read = _number if form.kind in ("integer", "real") else _moment if form.kind == "datetime" else _text
-        found["missing"] = read(form, "missing_as")
+        fields["missing"] = read(form, "missing_as")
     elif form.missing == "unstated":
-        found["nullable"] = False
-    found |= {key: text for key in ("label", "unit") if (text := getattr(form, key).strip())}
-    return {**found, **_kept(form, found.get("values"))}
+        fields["nullable"] = False
+    fields |= {key: text for key in ("label", "unit") if (text := getattr(form, key).strip())}
+    return {**fields, **_kept(form, fields.get("values"))}
 
 
 def _kept(form: ColumnForm, values: Any) -> dict[str, Any]:
@@ -193,21 +193,21 @@ def _kept(form: ColumnForm, values: Any) -> dict[str, Any]:
 
 
 def _number_fields(form: ColumnForm) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if form.binning not in _NO_BOUNDS or form.min.strip() or form.max.strip():
-        found = {"min": _number(form, "min"), "max": _number(form, "max")}
+        fields = {"min": _number(form, "min"), "max": _number(form, "max")}
     if form.binning == "edges":
-        found = {
+        fields = {
             "edges": [_plain_number(form, part, "edges") for part in re.split(r"[,;\s]+", form.size) if part]
             or None
         }
     elif form.binning in PRESETS:
-        found["bins"] = form.binning
+        fields["bins"] = form.binning
     elif form.binning in _BINNINGS:
-        found[form.binning] = _number(form, "size")
+        fields[form.binning] = _number(form, "size")
     elif form.kind == "real":
-        found["bins"] = 100
-    return found
+        fields["bins"] = 100
+    return fields
 
 
 def _category_fields(form: ColumnForm) -> dict[str, Any]:
@@ -218,9 +218,9 @@ def _category_fields(form: ColumnForm) -> dict[str, Any]:
     else:
         parts = text.splitlines() if "\n" in text else text.split(",")
         values = list(dict.fromkeys(part.strip() for part in parts if part.strip())) or [None]
-    found: dict[str, Any] = {"values": values}
-    found |= {"ordered": True} if form.ordered else {}
-    return {**found, "other": form.other.strip()} if form.other.strip() else found
+    fields: dict[str, Any] = {"values": values}
+    fields |= {"ordered": True} if form.ordered else {}
+    return {**fields, "other": form.other.strip()} if form.other.strip() else fields
 
 
 def _moment_fields(form: ColumnForm) -> dict[str, Any]:
@@ -270,21 +270,21 @@ def source_form(text: TextFormat) -> SourceForm:
 
 def source_of(form: SourceForm) -> dict[str, Any]:
     """The fields of [source]. A tab may be typed with a backslash."""
-    found: dict[str, Any] = {}
+    source: dict[str, Any] = {}
     for key in ("separator", "decimal", "thousands", "strip", "negative", "epoch", "trim"):
         if sign := getattr(form, key):
-            found[key] = sign.replace("\\t", "\t") if key == "separator" else sign
+            source[key] = sign.replace("\\t", "\t") if key == "separator" else sign
     if form.encoding.strip():
-        found["encoding"] = form.encoding.strip()
+        source["encoding"] = form.encoding.strip()
     if form.quote is not None:
-        found["quote"] = form.quote
+        source["quote"] = form.quote
     if dates := [line.strip() for line in form.dates.splitlines() if line.strip()]:
-        found["dates"] = dates
+        source["dates"] = dates
     if form.missing:
-        found["missing"] = form.missing
+        source["missing"] = form.missing
     if form.columns:
-        found["columns"] = form.columns
-    return found
+        source["columns"] = form.columns
+    return source
 
 
 def schema_text(document: Document, fields: Sequence[tuple[str, Mapping[str, Any]]]) -> str:

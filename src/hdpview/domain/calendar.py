@@ -36,15 +36,15 @@ class Step:
 
 def parse_step(text: str) -> Step:
     """Read `15min`, `1h`, `1d`, `2w`, `1mo`, `1q` or `1y`."""
-    found = re.fullmatch(r"\s*(\d{1,9})\s*([a-z]+)\s*", text)
-    unit = found.group(2) if found else ""
-    if found is None or int(found.group(1)) < 1 or unit not in _FIXED_UNITS | _MONTH_UNITS:
+    match = re.fullmatch(r"\s*(\d{1,9})\s*([a-z]+)\s*", text)
+    unit = match.group(2) if match else ""
+    if match is None or int(match.group(1)) < 1 or unit not in _FIXED_UNITS | _MONTH_UNITS:
         units = ", ".join([*_FIXED_UNITS, *_MONTH_UNITS])
         raise SchemaError(
             f"{text!r} is not a step of time. Write a number and one of {units}: for example '15min' "
             "or '1mo'."
         )
-    count = int(found.group(1))
+    count = int(match.group(1))
     if unit in _MONTH_UNITS:
         return Step(months=count * _MONTH_UNITS[unit])
     return Step(microseconds=count * _FIXED_UNITS[unit])

@@ -148,11 +148,11 @@ class _Lists:
         rows = self._rows(name)
         key, other = self._column_of(name, rows, values[1]), self._column_of(name, rows, spelled[1])
         declared = {row[key] for row in rows}
-        found: dict[str, list[str]] = {}
+        aliases: dict[str, list[str]] = {}
         for row in rows:
-            if row[other] not in declared and row[other] not in found.get(row[key], []):
-                found.setdefault(row[key], []).append(row[other])
-        return found
+            if row[other] not in declared and row[other] not in aliases.get(row[key], []):
+                aliases.setdefault(row[key], []).append(row[other])
+        return aliases
 
     def _column_of(self, name: str, rows: list[dict[str, str]], column: str | None) -> str:
         known = list(rows[0])

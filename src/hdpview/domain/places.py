@@ -11,15 +11,15 @@ _OPEN = re.compile(r"(?m)^(?!\s*#)[^#\n]*?([\[=,]\s*)\?\s*(?=[\],}#\n]|$)")
 
 def located(message: str, text: str, name: str) -> str:
     """A message about a schema with the file and, where it is about one attribute or table, the line."""
-    found = re.match(r"Attribute (['\"])(.*?)\1", message)
+    match = re.match(r"Attribute (['\"])(.*?)\1", message)
     table = "source" if message.startswith("[source]") else None
-    line = _line_of(text, found[2] if found else None, table, message)
+    line = _line_of(text, match[2] if match else None, table, message)
     return f"{name}, line {line}: {message}" if line else f"{name}: {message}"
 
 
 def open_lines(text: str) -> list[int]:
     """Numbers of the lines of a draft in which a place is still open."""
-    return [text.count("\n", 0, found.start(1)) + 1 for found in _OPEN.finditer(text)]
+    return [text.count("\n", 0, match.start(1)) + 1 for match in _OPEN.finditer(text)]
 
 
 def open_places(text: str, name: str) -> str | None:

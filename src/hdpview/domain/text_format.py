@@ -120,13 +120,13 @@ class TextFormat:
 
     def _check_encoding(self) -> None:
         try:
-            found = codecs.lookup(self.encoding)
+            codec = codecs.lookup(self.encoding)
         except (LookupError, TypeError, ValueError):
             raise SchemaError(
                 f"[source] encoding {quoted(self.encoding)} is unknown. Usual ones are utf-8, latin-1, "
                 "cp1252 and utf-16."
             ) from None
-        if not found._is_text_encoding:
+        if not codec._is_text_encoding:
             raise SchemaError(f"[source] encoding {quoted(self.encoding)} is not one of text.")
 
     @property

@@ -143,16 +143,16 @@ def histogram_answer(
         attribute_number(name, view.schema)
         if name in wanted:
             charts += histograms(view, condition, [name], confidence)
-    found = {each.attribute.name: _histogram(each) for each in charts}
+    by_name = {each.attribute.name: _histogram(each) for each in charts}
     if shares:
-        for name, chart in found.items():
+        for name, chart in by_name.items():
             span = value_shares(view, name, own.get(name, where), confidence)
             chart["share"] = {
                 key: list(map(_plain, column.tolist())) for key, column in span._asdict().items()
             }
     return {
         "count": _answer(answer(view, [count_of(boxes)], confidence)[0]),
-        "histograms": found,
+        "histograms": by_name,
         "filtered": [view.schema.names[a] for a in filtered],
         "confidence": confidence,
     }
@@ -172,12 +172,12 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
     boxes = boxes_of(where, view.schema)
     groups = Groups(view, boxes, [attribute_axis(view.schema, a) for a in numbers])
     span = group_estimates(groups, COUNT, confidence)
-    found: Json = {"notes": list(notes_on(boxes, view))}
+    answer: Json = {"notes": list(notes_on(boxes, view))}
     for key, column in zip(("estimate", "lower", "upper"), span, strict=True):
         grid = np.zeros(groups.shape)
         grid.reshape(-1)[groups.cells] = column
-        found[key] = grid.round(2).tolist()
-    return found
+        answer[key] = grid.round(2).tolist()
+    return answer
 
 
 def table_file(view: PView, sql: str, confidence: float, kind: str) -> bytes:
@@ -194,16 +194,16 @@ def table_file(view: PView, sql: str, confidence: float, kind: str) -> bytes:
 
 def compare_answer(view: PView, first: str | None, second: str | None, confidence: float) -> Json:
     """Two counts side by side, and whether they differ."""
-    found = compare(view, first, second, confidence)
+    comparison = compare(view, first, second, confidence)
     return {
-        "first": _answer(found.first),
-        "second": _answer(found.second),
-        "difference": found.difference,
-        "difference_interval": list(found.difference_interval),
-        "ratio": _plain(found.ratio),
-        "ratio_interval": [_plain(end) for end in found.ratio_interval],
-        "is_real": found.is_real,
-        "words": str(found),
+        "first": _answer(comparison.first),
+        "second": _answer(comparison.second),
+        "difference": comparison.difference,
+        "difference_interval": list(comparison.difference_interval),
+        "ratio": _plain(comparison.ratio),
+        "ratio_interval": [_plain(end) for end in comparison.ratio_interval],
+        "is_real": comparison.is_real,
+        "words": str(comparison),
     }
 
 
@@ -214,12 +214,12 @@ def shares_answer(
     interval; or the reason why there are none.
     """
     try:
-        found = compare_shares(view, attribute, first, second, confidence)
+        ends = compare_shares(view, attribute, first, second, confidence)
     except FilteredItselfError as problem:
         return {"reason": str(problem)}
     return {
         key: {end: [_plain(value) for value in column.tolist()] for end, column in span._asdict().items()}
-        for key, span in (("first", found.first), ("second", found.second), ("difference", found.difference))
+        for key, span in (("first", ends.first), ("second", ends.second), ("difference", ends.difference))
     }
 
 
@@ -228,20 +228,20 @@ def rates_answer(view: PView, where: str | None, outcome: str, attribute: str, c
     a = attribute_number(attribute, view.schema)
     groups = Groups(view, boxes_of(where, view.schema), [attribute_axis(view.schema, a)])
     span = group_estimates(groups, rate(boxes_of(outcome, view.schema)), confidence)
-    found: Json = {"codes": groups.cells.tolist(), "notes": list(notes_on(groups.where, view))}
+    answer: Json = {"codes": groups.cells.tolist(), "notes": list(notes_on(groups.where, view))}
     for key, column in span._asdict().items():
-        found[key] = [_plain(value) for value in column.tolist()]
-    return found
+        answer[key] = [_plain(value) for value in column.tolist()]
+    return answer
 
 
-def _answer(found: Answer) -> Json:
+def _answer(answer: Answer) -> Json:
     return {
-        "estimate": found.estimate,
-        "lower": found.lower,
-        "upper": found.upper,
-        "guaranteed": list(found.guaranteed),
-        "basis": found.basis,
-        "notes": list(found.notes),
+        "estimate": answer.estimate,
+        "lower": answer.lower,
+        "upper": answer.upper,
+        "guaranteed": list(answer.guaranteed),
+        "basis": answer.basis,
+        "notes": list(answer.notes),
     }
 
 

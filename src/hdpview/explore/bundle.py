@@ -21,8 +21,8 @@ def bundled(entry: str, read: Callable[[str], str]) -> str:
     for name, text in _in_order(entry, read).items():
         if _SEVERAL_EXPORTS.search(text):
             raise ValueError(f"{name}.js: one name for each export")
-        exported = [found[1] for found in _EXPORT.findall(text)]
-        text = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = module_{found[2]};", text)
+        exported = [match[1] for match in _EXPORT.findall(text)]
+        text = _IMPORT.sub(lambda match: f"const {{{match[1]}}} = module_{match[2]};", text)
         text = _EXPORT.sub(r"\1", text)
         if re.search(r"^(import|export)\b", text, re.MULTILINE):
             raise ValueError(f"{name}.js: imports or exports in a form that is not understood")
@@ -32,14 +32,14 @@ def bundled(entry: str, read: Callable[[str], str]) -> str:
 
 def _in_order(entry: str, read: Callable[[str], str]) -> dict[str, str]:
     """The texts of a module and of all that it imports, by name, each after those that it imports from."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
 
     def visit(name: str) -> None:
         text = read(name)
         for _, other in _IMPORT.findall(text):
-            if other not in found:
+            if other not in sources:
                 visit(other)
-        found[name] = text
+        sources[name] = text
 
     visit(entry)
-    return found
+    return sources

@@ -78,11 +78,11 @@ def page(view: PView, name: str) -> str:
         '<script type="module" src="app.js"></script>': "",
         "</body>": "\n".join([*data, f'<script type="module">{loader}</script>', "</body>"]),
     }
-    found = _INDENTATION.sub("", _asset("index.html"))
+    document = _INDENTATION.sub("", _asset("index.html"))
     for old, new in replaced.items():
-        assert found.count(old) == 1
-        found = found.replace(old, new)
-    return found
+        assert document.count(old) == 1
+        document = document.replace(old, new)
+    return document
 
 
 def page_content(view: PView, name: str) -> Json:

@@ -1,8 +1,8 @@
-"""Before spending: what a budget will buy, from public quantities alone.
+"""Forecast, before spending, the errors that a budget will buy. Needs public quantities only, no data.
 
-No data is needed. Tables with the curator's schema and number of rows are invented, from records strewn
-evenly to records heaped on a few values; views of them are built, questions asked, and errors measured
-against the inventions. Real tables lie somewhere between.
+The forecast invents tables with the curator's schema and number of rows, from evenly spread records to
+records concentrated on a few values. It builds views of them, asks questions, and measures the errors. Real
+tables lie somewhere in between.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def estimate(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Estimate:
-    """Tell what a budget will buy, or find the budget for a wanted error.
+    """Forecast the errors of a budget, or find the budget for a wanted error.
 
     Args:
         schema: the table's schema.
-        n_rows: about how many rows it has. Say what is public; a rounded figure will do.
-        epsilon: the budget; or leave it out and give `error`.
-        error: wanted root mean square error, in records, of a range of two attributes (of one, where there is
-            only one).
+        n_rows: approximate number of rows, from public knowledge; a rounded figure will do.
+        epsilon: the budget; or omit it and give `error`.
+        error: wanted root mean square error, in records, of a range of two attributes (of one attribute if
+            the schema has only one).
         delta: with the method `mixture`, part of the budget, as in `build`.
-        max_rows: how many rows of one person would be counted, as in `build`.
+        max_rows: maximum rows counted per person, as in `build`.
         method: name of a method, or a method object.
         progress: called with the fraction done and a few words.
         **settings: settings of the method.
@@ -60,7 +60,7 @@ def estimate(
         )
     chosen = chosen_method(method, settings, estimate)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
-    # The name of the column that tells persons apart does not matter here.
+    # The name of the column that identifies persons does not matter here.
     limits = EACH_ROW if max_rows == 1 else Contributions("person", max_rows)
     trial = Trial(schema, n_rows, chosen, progress or silent, limits)
     if epsilon is not None:
@@ -79,9 +79,7 @@ def estimate_plan(
     method: str | Method = DEFAULT_METHOD,
     **settings: Any,
 ) -> TablePlan:
-    """Which attributes a build with this budget would count together, and how finely. Arguments as in
-    `estimate`.
-    """
+    """The tables that a build with this budget would measure, and their bins. Arguments as in `estimate`."""
     chosen = chosen_method(method, settings, estimate_plan)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     if not isinstance(chosen, Mixture):

@@ -1,4 +1,4 @@
-"""Invented tables, from records strewn evenly to records heaped on a few values."""
+"""Invented tables, from evenly spread records to records concentrated on a few values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Schema
 
-# Share of records on each attribute's most frequent value, one invented table each; and in one more table,
+# Share of records on each attribute's most frequent value, one per invented table; and, for one more table,
 # the share of records on the most frequent values of all attributes at once.
 HEAPED = (0.0, 0.3, 0.6, 0.9)
 _HEAPED_TOGETHER = 0.95
@@ -17,7 +17,7 @@ _N_CLASSES = 6
 
 
 def invented_tables(schema: Schema, n_at_once: int, n_rows: int, rng: Generator) -> list[SparseCounts]:
-    """A table for each way of heaping, of all attributes or of `n_at_once` drawn by lot."""
+    """One table per degree of concentration, with all attributes or `n_at_once` random ones."""
     tables = []
     for heaped, together in [*((heaped, 0.0) for heaped in HEAPED), (0.0, _HEAPED_TOGETHER)]:
         part = schema
@@ -31,11 +31,11 @@ def invented_tables(schema: Schema, n_at_once: int, n_rows: int, rng: Generator)
 def _invented_counts(
     schema: Schema, n_rows: int, heaped: float, together: float, rng: Generator
 ) -> SparseCounts:
-    """Occupied cells of a made-up table: a few classes of records, each with its own place and width on half
-    of the attributes.
+    """Occupied cells of an invented table: a few classes of records, each with its own location and width on
+    half of the attributes.
 
-    A share `together` of the records lies on the tops of its class in all attributes at once, and a share
-    `heaped` in each one by itself.
+    A share `together` of the records lies on the peaks of its class in all attributes at once, and a share
+    `heaped` on the peak of each attribute separately.
     """
     classes = rng.choice(_N_CLASSES, n_rows, p=rng.dirichlet(np.full(_N_CLASSES, 2.0)))
     on_top = rng.random(n_rows) < together
@@ -54,7 +54,7 @@ def _invented_counts(
 
 
 def _invented_distribution(size: int, heaped: float, rng: Generator) -> NDArray[np.float64]:
-    """A peak that falls off to both sides, with a share of all records on its top."""
+    """A peak that falls off to both sides, with a given share of all records at its top."""
     place = (np.arange(size) + 0.5) / size
     top, width = rng.beta(1, 2), rng.uniform(0.05, 0.4)
     shape = np.exp(-np.abs(place - top) / width)

@@ -1,4 +1,4 @@
-"""Errors of a view of an invented table, measured against the table."""
+"""Measure the errors of a view of an invented table."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ COUNTS = {
 }
 GROUP_MEAN, GROUP_RATE = "mean within a group", "rate within a group"
 RELATIONS = (GROUP_MEAN, GROUP_RATE)
-# Each kind draws its questions by itself, always the same ones, so that budgets compare on equal terms.
+# Each kind always draws the same questions, so that budgets compare on equal terms.
 _SEEDS = dict(zip((*COUNTS, *RELATIONS), (0, 5, 6, 1, 8, 9), strict=True))
 _N_QUESTIONS = 150  # of each kind, to each view
 _N_GROUPS = 40  # of each kind, in each view
-_N_RANGES = 8  # into which codes are put together for groups
-_LEAST_GROUP, _LEAST_SHARE = 30, 0.01  # records of a group that is worth a mean, and their share
+_N_RANGES = 8  # ranges of codes per attribute that form groups
+_LEAST_GROUP = 30  # records; smaller groups have no meaningful mean
+_LEAST_SHARE = 0.01  # the same, as a share of all records
 
 Floats = NDArray[np.float64]
 Answer = Callable[[CodeBoxes], tuple[Floats, Floats]]  # a view's counts of boxes, and the true ones
@@ -70,15 +71,15 @@ def _measure_one(
     limits: Contributions,
 ) -> Measured:
     started = time.perf_counter()
-    # The data are invented, and with the same key budgets compare on equal terms.
+    # The data are invented, so a fixed key is safe; budgets then compare on equal terms.
     key = Randomness.from_test_key(b"estimate %d" % number)
     view = release(table, epsilon, method, key, limits=limits)
     measured: Measured = {"seconds": time.perf_counter() - started, "blocks": view.n_components}
     measured["bytes"] = size_in_bytes(view)
 
     def answer(boxes: CodeBoxes) -> tuple[Floats, Floats]:
-        found = estimates(view, pack_boxes(boxes, table.schema.sizes))
-        return found, unprotected(table.exact_box_counts(boxes)).astype(np.float64)
+        estimated = estimates(view, pack_boxes(boxes, table.schema.sizes))
+        return estimated, unprotected(table.exact_box_counts(boxes)).astype(np.float64)
 
     for kind in kinds:
         rng = np.random.default_rng([number, _SEEDS[kind]])
@@ -95,16 +96,16 @@ def _count_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> f
         boxes = draw_single_ranges(schema.sizes, _N_QUESTIONS, rng)
     else:
         boxes = draw_ranges(schema.sizes, n_attributes, _N_QUESTIONS, rng)
-    found, exact_counts = answer(boxes)
-    return float(np.sqrt(((found - exact_counts) ** 2).mean()))
+    estimated, exact_counts = answer(boxes)
+    return float(np.sqrt(((estimated - exact_counts) ** 2).mean()))
 
 
 def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> float:
-    """Error of means or rates of one attribute within groups of another, times the number of records: then it
-    grows with a table as errors of counts do.
+    """Error of means or rates of one attribute within groups of another, times the number of records, so that
+    it scales with the table as errors of counts do.
 
-    A group is about an eighth of an attribute's codes. Its mean is that of places from 0 to 1 on the other
-    attribute's axis, its rate the share of records in the upper half of it.
+    A group is about an eighth of an attribute's codes. Its mean is that of positions from 0 to 1 on the other
+    attribute's axis; its rate is the share of records in the upper half of that axis.
     """
     pairs = np.argsort(rng.random((_N_GROUPS, len(schema))), axis=1)[:, :2]
     sizes = np.array(schema.sizes)[pairs]
@@ -117,19 +118,19 @@ def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -
         upper += [(last, end) for end in ends]
         pair += [i] * len(starts)
         place += [(start + end) / 2 / sizes[i, 1] for start, end in zip(starts, ends, strict=True)]
-    found, exact_counts = answer(CodeBoxes(pairs[pair], np.array(lower), np.array(upper)))
+    answered, exact_counts = answer(CodeBoxes(pairs[pair], np.array(lower), np.array(upper)))
     weight = np.array(place) if kind == GROUP_MEAN else (np.array(place) > 0.5).astype(np.float64)
-    n_found, n_true = (np.bincount(pair, counts, _N_GROUPS) for counts in (found, exact_counts))
+    n_seen, n_true = (np.bincount(pair, counts, _N_GROUPS) for counts in (answered, exact_counts))
     n_rows = float(answer(CodeBoxes(pairs[:1, :1], np.zeros((1, 1), np.int64), sizes[:1, :1]))[1][0])
-    large = (n_true >= max(_LEAST_GROUP, _LEAST_SHARE * n_rows)) & (n_found > 0)
+    large = (n_true >= max(_LEAST_GROUP, _LEAST_SHARE * n_rows)) & (n_seen > 0)
     if not large.any():
         return 0.0
-    estimated = np.bincount(pair, found * weight, _N_GROUPS)[large] / n_found[large]
+    estimated = np.bincount(pair, answered * weight, _N_GROUPS)[large] / n_seen[large]
     exact_means = np.bincount(pair, exact_counts * weight, _N_GROUPS)[large] / n_true[large]
     return float(np.sqrt(((estimated - exact_means) ** 2).mean())) * n_rows
 
 
 def _parts(size: int) -> tuple[list[int], list[int]]:
-    """Codes in up to eight ranges of about equal length: where each begins and ends."""
+    """Bounds of up to eight ranges of codes of about equal length."""
     ends = [size * (i + 1) // min(size, _N_RANGES) for i in range(min(size, _N_RANGES))]
     return [0, *ends[:-1]], ends

@@ -1,7 +1,7 @@
-"""The plan of a mixture before a budget is spent: which attributes would be counted together, and how finely.
+"""The plan of a mixture before a budget is spent: attributes to count together, and their bins.
 
-Computed by the method's own rule from the schema, the number of rows and the budget. A build also looks at
-released histograms; here all values are taken to be equally frequent.
+The method's own rule computes it from the schema, the number of rows and the budget. A build also uses
+released histograms; the forecast assumes that all values are equally frequent.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from hdpview.methods.mixture.plan import TOTAL_SHARE, Planner, share_of_histogra
 from hdpview.methods.protocol import delta_of
 from hdpview.privacy.zcdp import rho_of
 
-# Of the picture, in pixels: the width and height of a group's panel, the radius of its circle, and panels in
-# a row.
+# In pixels: the width and height of a group's panel and the radius of its circle; and panels per row.
 _WIDTH = 170
 _HEIGHT = 240
 _RADIUS = 60
 _IN_A_ROW = 6
-# Hues of neighbouring groups are so many degrees apart, so that they differ.
+# Degrees between the hues of neighbouring groups.
 _GOLDEN_ANGLE = 137.508
 
 
@@ -43,7 +42,7 @@ class Group:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What a build would measure. Shares are of the budget for tables and histograms."""
+    """The tables that a build would measure. Shares are of the budget for tables and histograms."""
 
     attributes: tuple[str, ...]
     groups: tuple[Group, ...]
@@ -53,8 +52,8 @@ class TablePlan:
     def __str__(self) -> str:
         groups = 1 - self.for_histograms - self.for_fine_pairs - float(TOTAL_SHARE)
         budget = (
-            f"Of the budget {self.for_histograms:.0%} goes to histograms, {groups:.0%} to the tables below, "
-            f"and {self.for_fine_pairs:.0%} to finer tables of the pairs that these show to depend most."
+            f"{self.for_histograms:.0%} of the budget goes to histograms, {groups:.0%} to the tables below, "
+            f"and {self.for_fine_pairs:.0%} to finer tables of their most dependent pairs."
         )
         n_pairs = math.comb(len(self.attributes), 2)
         held = f"{len(self.groups)} tables hold {self.n_pairs} of {n_pairs} pairs of attributes"
@@ -74,9 +73,7 @@ class TablePlan:
         )
 
     def svg(self) -> str:
-        """A picture with a panel for each group: all attributes as points on a circle, the group as a
-        coloured hull.
-        """
+        """One panel per group: attributes as points on a circle, the group as a coloured hull."""
         groups = sorted(self.groups, key=lambda group: -len(group.attributes))
         n_rows = math.ceil(len(groups) / _IN_A_ROW)
         panels = "\n".join(self._panel(i, group) for i, group in enumerate(groups))

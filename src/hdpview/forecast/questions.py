@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 
 def draw_single_ranges(sizes: Sequence[int], n: int, rng: Generator) -> CodeBoxes:
-    """Uniform among all ranges of all single attributes."""
+    """Ranges of single attributes, uniform among all of them."""
     width = np.array(sizes, dtype=np.int64)
     weight = width * (width + 1) / 2.0
     attribute = rng.choice(len(sizes), (n, 1), p=weight / weight.sum())
@@ -39,7 +39,7 @@ def draw_ranges(sizes: Sequence[int], n_attributes: int, n: int, rng: Generator)
 
 
 def draw_cells(sizes: Sequence[int], n_attributes: int, n: int, rng: Generator) -> CodeBoxes:
-    """Uniform among all cells of all tables of so many attributes."""
+    """Cells of tables of the given number of attributes, uniform among all of them."""
     width = np.array(sizes, dtype=np.int64)
     sets = np.array(list(combinations(range(len(sizes)), n_attributes)), dtype=np.int64)
     weight = width[sets].astype(np.float64).prod(axis=1)

@@ -1,4 +1,4 @@
-"""What a forecast tells: expected errors by kind of question, size, time and memory."""
+"""The result of a forecast: expected errors by kind of question, size, time and memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Error(NamedTuple):
-    """Root mean square error, in records: expected, and the range between favourable and bad tables."""
+    """Root mean square error, in records: the expected one, and those of favourable and bad tables."""
 
     expected: float
     low: float
@@ -16,7 +16,7 @@ class Error(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a build will give and take."""
+    """The expected accuracy and cost of a build."""
 
     epsilon: float
     n_rows: int
@@ -29,7 +29,7 @@ class Estimate:
     delta: float = 0.0
     max_rows: int = 1
     relations: dict[str, Error] = field(default_factory=dict)  # by kind, in shares of the span and of records
-    n_at_once: int | None = None  # attributes that were looked at together, where not all were
+    n_at_once: int | None = None  # attributes simulated together, if not all
 
     def __str__(self) -> str:
         also = f" and delta {self.delta:g}" if self.delta else ""
@@ -49,8 +49,8 @@ class Estimate:
                 "(rates in percentage points, means in percent of the attribute's span).",
             ]
         lines.append(
-            "The ranges span invented tables, from heaped on a few values to strewn evenly; real ones can "
-            "lie outside."
+            "The ranges cover invented tables, from concentrated on a few values to evenly spread; real "
+            "tables can lie outside."
         )
         if self.n_at_once is not None:
             lines.append(
@@ -65,7 +65,7 @@ class Estimate:
 
 
 def _records(number: float) -> str:
-    """A number of records; a fraction of one is not called nothing."""
+    """A number of records; fractions are not rounded to 0."""
     return f"{number:,.0f}" if number >= 9.5 else f"{number:.1g}"
 
 

@@ -1,8 +1,8 @@
-"""Builds on invented tables: what one budget gives, and which budget gives a wanted error.
+"""Builds on invented tables: the errors of one budget, and the budget for a wanted error.
 
-A method that measures tables of a few attributes divides its budget among the attributes. Of a wide schema
-such a forecast therefore looks at a few attributes at a time, with their share of the budget, which takes
-seconds. What it leaves out: of many attributes a smaller part of the pairs is measured.
+A method that measures tables of a few attributes divides its budget among the attributes. The forecast for a
+wide schema therefore simulates a few attributes at a time, with their share of the budget, which takes
+seconds. This ignores that a build on many attributes measures a smaller part of their pairs.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from hdpview.methods.protocol import delta_of
 from hdpview.progress import Progress
 from hdpview.view.risk import risk_sentence
 
-# A wanted error is about the first of these that the table has.
+# A wanted error refers to the first of these kinds that the table has.
 _WANTED = ("range of two attributes", "range of one attribute")
-_MOST_ROWS = 50_000
-_N_BUILDS = 3  # of each invented table: the noise of a single view is not what to expect
-_MOST_ATTRIBUTES = 6  # at a time, of methods that measure tables of a few attributes
-_MOST_ROWS_FOR_TABLES = 20_000  # likewise
-_GROWTH_SEEN_ON = (1, 2)  # tables, by their place, that are also invented smaller: neither even nor extreme
-_BYTES_PER_CELL = 3.0
-_SMALLEST, _LARGEST = 0.01, 10.0  # budgets to look among for a wanted error
-_N_TRIED, _MOST_TRIED = 4, 8  # budgets, usually and at most
-_TOLERANCE = 0.1  # of the wanted error; half of it, of the budget
-_SLOPES = (-2.0, -0.25)  # steepest and flattest fall of errors with the budget, in logarithms
-# Real tables leave more cells empty than invented ones do: errors on cells were down to a fifth of the least
-# seen (adult with epsilon 1).
+_MOST_ROWS = 50_000  # simulated rows, so that a forecast takes seconds
+_N_BUILDS = 3  # builds per invented table, because the noise of a single view varies
+_MOST_ATTRIBUTES = 6  # attributes at a time, for methods that measure tables of a few attributes
+_MOST_ROWS_FOR_TABLES = 20_000  # simulated rows for these methods
+_GROWTH_SEEN_ON = (1, 2)  # indices of the tables that are also invented smaller: neither even nor extreme
+_BYTES_PER_CELL = 3.0  # peak memory per byte of the encoded rows
+_SMALLEST = 0.01  # smallest epsilon that a search tries
+_LARGEST = 10.0  # largest epsilon that a search tries
+_N_TRIED, _MOST_TRIED = 4, 8  # budgets that a search tries, usually and at most
+_TOLERANCE = 0.1  # relative tolerance of the wanted error; half of it for the budget
+_SLOPES = (-2.0, -0.25)  # steepest and flattest slope of log error over log budget
+# Real tables leave more cells empty than invented ones: errors on cells fell to a fifth of the smallest
+# simulated error (adult at epsilon 1).
 _EMPTIER_CELLS = 8.0
-_FIRST_SLOPE = -0.8  # noise falls as one over the budget, errors of the model more slowly
+_FIRST_SLOPE = -0.8  # noise is ∝ 1/budget; errors of the model fall more slowly
 
 
 class Trial:
@@ -55,13 +56,12 @@ class Trial:
         self.wanted = next(kind for kind in _WANTED if kind in self.kinds)
         by_parts = method.reads == "tables"
         self.simulated_rows = min(n_rows, _MOST_ROWS_FOR_TABLES if by_parts else _MOST_ROWS)
-        # Invented data: the same for every call, so that budgets can be compared.
+        # Every call invents the same data, so that budgets can be compared.
         rng = np.random.default_rng(0)
         self.n_at_once = min(len(schema), _MOST_ATTRIBUTES) if by_parts else len(schema)
         self.n_builds = min(_N_BUILDS, max(1, _MOST_ATTRIBUTES // len(schema))) if by_parts else _N_BUILDS
         self.tables = invented_tables(schema, self.n_at_once, self.simulated_rows, rng)
-        # Where the table is too large to invent whole, a second and smaller size tells how errors grow with
-        # rows.
+        # If the table is too large to simulate, a second, smaller size shows how errors grow with rows.
         self.smaller = (
             invented_tables(schema, self.n_at_once, self.simulated_rows // 4, rng)
             if n_rows > self.simulated_rows
@@ -69,7 +69,7 @@ class Trial:
         )
 
     def run(self, epsilon: Fraction, done: float = 0.0, part: float = 1.0) -> Estimate:
-        """What this budget will buy. done, part: of the work, before this run and in it."""
+        """Forecast for this budget. done, part: shares of the work before this run and in it."""
         measured, small = self._measured(epsilon, done, part)
         pairs = list(zip(measured, small, strict=True))
         factor, width = self.n_rows / self.simulated_rows, len(self.schema) / self.n_at_once
@@ -96,7 +96,7 @@ class Trial:
         )
 
     def _measured(self, epsilon: Fraction, done: float, part: float) -> tuple[list[Measured], list[Measured]]:
-        """What was found on each invented table, and on the smaller ones."""
+        """Measurements on each invented table, and on the smaller ones."""
         reason = self.method.why_infeasible(self.schema, float(epsilon / self.limits.max_rows))
         if reason is not None:
             raise MethodError(reason)
@@ -108,7 +108,7 @@ class Trial:
             return measured, measured
         if self.method.reads != "tables":
             return measured, [self._of_one(table, share) for table in self.smaller]
-        # Noise sets the errors of such methods, so they grow alike on all tables: two of them show how.
+        # Noise dominates the errors of such methods, so they grow alike on all tables: two are enough.
         small = [self._of_one(self.smaller[i], share) for i in _GROWTH_SEEN_ON]
         return measured, _grown_alike(measured, [measured[i] for i in _GROWTH_SEEN_ON], small)
 
@@ -117,8 +117,8 @@ class Trial:
         return measure(table, share, self.method, kinds, self.limits, self.n_builds)
 
     def _share(self, epsilon: Fraction) -> Fraction:
-        """The budget for the attributes that are looked at together: their share of all. With a delta it is
-        the root of it, as noise grows with the root of what is measured.
+        """The budget for attributes simulated together: ∝ their share of all attributes, or ∝ its square root
+        with a delta, because noise then grows with the square root of the number of tables.
         """
         share = self.n_at_once / len(self.schema)
         if share == 1:
@@ -126,10 +126,10 @@ class Trial:
         return Fraction(f"{float(epsilon) * (share**0.5 if delta_of(self.method) else share):.6g}")
 
     def search(self, error: float) -> Estimate:
-        """The smallest budget whose expected error is at most `error`, and about that.
+        """The smallest budget whose expected error is at most `error`, within a tolerance.
 
-        Errors fall about as a power of the budget, so in logarithms the next budget to try lies on the line
-        through two that were tried.
+        Errors fall roughly as a power of the budget, so the next budget to try is on a line through two
+        earlier ones on a log-log scale.
         """
         largest = self._largest_feasible()
         epsilon = min(1.0, largest) if error > 0 else largest
@@ -142,35 +142,35 @@ class Trial:
             if enough is None and epsilon == largest:
                 raise BudgetError(
                     f"No budget up to {largest:.3g} brings the error of a {self.wanted} down to {error:g} "
-                    f"records; the least to expect is {self._expected(tried[-1]):,.0f}. Ask for coarser bins "
-                    "or fewer attributes."
+                    f"records; the smallest expected error is {self._expected(tried[-1]):,.0f}. Use coarser "
+                    "bins or fewer attributes."
                 )
             if enough is not None and self._is_near(tried, enough, error):
                 return tried[enough]
             epsilon = self._next(tried, enough, error, largest)
 
-    def _expected(self, found: Estimate) -> float:
-        return found.errors[self.wanted].expected
+    def _expected(self, forecast: Estimate) -> float:
+        return forecast.errors[self.wanted].expected
 
     def _is_near(self, tried: list[Estimate], enough: int, error: float) -> bool:
-        """Whether a much smaller budget than that of `tried[enough]` would not do, or is not looked for."""
-        found = tried[enough]
+        """Whether `tried[enough]` is close to the smallest sufficient budget, or the search should end."""
+        smallest = tried[enough]
         below = tried[enough - 1].epsilon if enough else _SMALLEST
         return (
-            self._expected(found) >= (1 - _TOLERANCE) * error
-            or found.epsilon <= (1 + _TOLERANCE / 2) * below
+            self._expected(smallest) >= (1 - _TOLERANCE) * error
+            or smallest.epsilon <= (1 + _TOLERANCE / 2) * below
             or len(tried) >= _MOST_TRIED
         )
 
     def _next(self, tried: list[Estimate], enough: int | None, error: float, largest: float) -> float:
-        """The budget to try next: between the largest that was too small and the smallest that was enough,
-        or outwards from all that were tried.
+        """The budget to try next: between the largest insufficient and the smallest sufficient one, or beyond
+        all that were tried.
         """
         aim = np.log(error * (1 - _TOLERANCE / 2))
         x = [np.log(each.epsilon) for each in tried]
         y = [np.log(max(self._expected(each), 1e-9)) for each in tried]
         start = len(tried) - 1 if enough is None else enough
-        upper = max(start, 1)  # of the two to go by
+        upper = max(start, 1)  # the larger of the two that define the slope
         slope = (y[upper] - y[upper - 1]) / (x[upper] - x[upper - 1]) if len(tried) > 1 else _FIRST_SLOPE
         target = x[start] + (aim - y[start]) / np.clip(slope, *_SLOPES)
         if enough:  # stay off the ends of the bracket, or it would shrink from one side alone
@@ -190,7 +190,7 @@ class Trial:
 
 
 def _grown_alike(measured: list[Measured], large: list[Measured], small: list[Measured]) -> list[Measured]:
-    """What would be found on smaller tables, by the mean growth from `small` to `large` of some of them."""
+    """Predicted measurements on smaller tables, from the mean growth between `small` and `large`."""
     logs = {
         what: [np.log(max(s[what], 1e-9) / max(m[what], 1e-9)) for s, m in zip(small, large, strict=True)]
         for what in measured[0]
@@ -210,17 +210,17 @@ def _scaled(measured: Measured, smaller: Measured, what: str, factor: float) -> 
 
 
 def _file_bytes(measured: Measured, smaller: Measured, factor: float) -> float:
-    """The file of a view of a table `factor` times as large, by what further blocks took."""
+    """The file size for a table `factor` times as large, from the bytes per additional block."""
     n_further = measured["blocks"] - smaller["blocks"]
     per_block = max(0.0, (measured["bytes"] - smaller["bytes"]) / n_further) if n_further > 0 else 0.0
     return measured["bytes"] + per_block * (_scaled(measured, smaller, "blocks", factor) - measured["blocks"])
 
 
 def _spread(values: list[float], kind: str, width: float) -> Error:
-    """What to expect from tables heaped by attribute; that heaped on all at once is the extreme.
+    """The median over tables concentrated by attribute, and the range over all tables.
 
-    width: attributes of the schema per attribute of an invented table. The more there are, the fewer of their
-    pairs are counted together. With epsilon 1, all 16 errors on four tables lie inside.
+    width: attributes of the schema per attribute of an invented table. The wider the schema, the fewer of
+    its pairs are counted together. At epsilon 1, all 16 errors on four tables lie in the range.
     """
     low = min(values) / width / (_EMPTIER_CELLS if kind.startswith("cell") else 1.0)
     high = max(values) * width ** (COUNTS.get(kind, 1) / 2)

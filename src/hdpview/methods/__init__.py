@@ -17,11 +17,11 @@ METHODS: dict[str, type[Any]] = {"mixture": Mixture, "hdpview": Hdpview}
 
 
 def chosen_method(method: str | Method, settings: dict[str, Any], call: Callable[..., Any]) -> Method:
-    """The method that a call asked for, by name with settings or as an object that has its own.
+    """The method that a call asked for, given by name with settings or as an object with its own.
 
-    An argument that means nothing is an error: a misspelt `privacy_unit` would protect rows in silence.
+    Unknown arguments are errors: a misspelt `privacy_unit` would silently protect rows instead of people.
 
-    call: the function that was called; its own arguments are among what may have been meant.
+    call: the function that was called; error messages suggest its arguments too.
     """
     own = [
         name
@@ -35,8 +35,8 @@ def chosen_method(method: str | Method, settings: dict[str, Any], call: Callable
     for key in settings:
         if not isinstance(method, str) and key in fields:
             raise MethodError(
-                f"A method object has its settings already: write {type(method).__name__}({key}=…), "
-                f"and leave {key} out here."
+                f"A method object already carries its settings: write {type(method).__name__}({key}=…) "
+                f"and omit {key} here."
             )
         if key not in fields and (not isinstance(method, str) or method in METHODS):
             raise MethodError(unknown_name("argument", key, known, f"{call.__name__} takes"))
@@ -44,7 +44,7 @@ def chosen_method(method: str | Method, settings: dict[str, Any], call: Callable
 
 
 def method_named(name: str, settings: dict[str, Any], methods: Mapping[str, type[Any]] = METHODS) -> Method:
-    """The method of that name with these settings. methods: all there are, by name."""
+    """The method of that name with these settings. methods: all methods by name."""
     if name not in methods:
         raise MethodError(unknown_name("method", name, methods, "The methods are"))
     cls = methods[name]

@@ -1,4 +1,4 @@
-"""HDPView, the paper's method: recursive bisection with random converge and cut, noise on leaves."""
+"""HDPView, the paper's method: recursive bisection with random converge and cut, and noisy leaf counts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _CELLS_THAT_MAY_ALL_BE_LEAVES = 2**24
 
 @dataclass(frozen=True)
 class Hdpview(PartitionSettings, Method):
-    """The method of the paper with its parameters; see `partition/parameters.py` for their names there."""
+    """The paper's method. `partition/parameters.py` maps its settings to the paper's symbols."""
 
     name = "hdpview"
     makes_views = True
     supports_spark = True
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """Where δ ≤ 2, an empty block is rather cut than left, and the tree ends only at single cells."""
+        """If δ ≤ 2, empty blocks are cut more often than kept, so the tree grows down to single cells."""
         parameters = PartitionParameters.choose(self, exact_epsilon(epsilon), schema.n_cells)
         if parameters.chance_to_stop_when_empty > 0.5 or schema.n_cells <= _CELLS_THAT_MAY_ALL_BE_LEAVES:
             return None
         largest = epsilon * parameters.converge_bias_per_level / 2
         return (
-            f"With epsilon {epsilon:g} random converge would go on cutting empty blocks down to single "
-            "cells of this large domain. "
+            f"With epsilon {epsilon:g}, random converge would keep cutting empty blocks until it reaches the "
+            "single cells of this large domain. "
             f"Use an epsilon below {largest:.3g}, or a bias_ratio above {self.bias_ratio:g}."
         )
 

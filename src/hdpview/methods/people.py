@@ -1,4 +1,4 @@
-"""Numbers of persons with noise: in all, and per value of the attributes that the curator names. [P18]"""
+"""Noisy numbers of persons: in total, and per value of the attributes that the curator names. [P18]"""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from hdpview.privacy.mechanism import Charge, Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.tables import Table
 
-# Of the budget, for the number of persons and for each attribute; and for all of them at most.
-_SHARE = Fraction(1, 20)
-_MOST = Fraction(2, 5)
+_SHARE = Fraction(1, 20)  # of the budget, for the number of persons and for each attribute
+_MAX_SHARE = Fraction(2, 5)  # of the budget, for all of them together
 
 
 def share_of_people(people: Sequence[str]) -> Fraction:
-    """Of the budget, for numbers of persons."""
-    return min(_MOST, _SHARE * (len(people) + 1)) if people else Fraction(0)
+    """Share of the budget for numbers of persons."""
+    return min(_MAX_SHARE, _SHARE * (len(people) + 1)) if people else Fraction(0)
 
 
 def measure_people(
@@ -33,7 +32,7 @@ def measure_people(
     max_rows: int,
     outcomes: Outcomes | None,
 ) -> tuple[tuple[Table, ...], tuple[Charge, ...]]:
-    """Release numbers of persons: a person is one of all, and at most `max_rows` of those per value."""
+    """Release numbers of persons. A person adds 1 to the total and counts for at most `max_rows` values."""
     numbers = [schema.names.index(name) for name in people]
     one, rest = epsilon / (len(people) + 1), epsilon * len(people) / (len(people) + 1)
     of_all = Mechanism(one, randomness, outcomes=outcomes)

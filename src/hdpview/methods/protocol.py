@@ -1,4 +1,4 @@
-"""What a method is: from exact counts to a release, within a budget."""
+"""The protocol of methods: from exact counts to a release, within a budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.budget import exact_delta
 from hdpview.privacy.mechanism import NOTHING, Charge, Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
-from hdpview.progress import Progress as Progress  # methods take it from here
+from hdpview.progress import Progress as Progress  # re-exported for methods
 from hdpview.query.estimate.estimates import sums_over_components
 from hdpview.query.question.batch import pack_boxes
 from hdpview.view.blocks import Blocks
@@ -40,7 +40,7 @@ _PARTITION_FACTS = (
 
 
 class Engine(Protocol):
-    """Where partitions are grown. Engines differ in speed and reach, never in what they build."""
+    """Grows partitions. Engines differ in speed and capacity, never in the result."""
 
     def grow(
         self,
@@ -54,7 +54,7 @@ class Engine(Protocol):
 
 
 class Release(Protocol):
-    """What a method releases. It answers boxes and marginals, unbiased or fitted."""
+    """The output of a method. It answers boxes and marginals, unbiased or fitted."""
 
     def answer(self, boxes: CodeBoxes) -> Floats:
         """Estimated records in each box, shape (n,)."""
@@ -75,7 +75,7 @@ class ViewRelease:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """Public facts for the manifest: of what was released, or of what was planned without the table."""
+        """Public facts for the manifest, derived from the release or from the plan."""
         if self.partition is not None:
             return {name: float(getattr(self.partition, name)) for name in _PARTITION_FACTS}
         if isinstance(self.components, Blocks):
@@ -89,7 +89,7 @@ class ViewRelease:
         }
 
     def answer(self, boxes: CodeBoxes) -> Floats:
-        """Raw counts of blocks, as the paper has them; estimates of a mixture."""
+        """Raw counts of blocks, as in the paper; estimates of a mixture."""
         return sums_over_components(self.components, pack_boxes(boxes, self.components.sizes), self._counts)
 
     def marginal(self, attributes: Sequence[int]) -> Floats:
@@ -97,7 +97,7 @@ class ViewRelease:
 
     @property
     def n_blocks(self) -> int:
-        """Number of components, which for the paper's method are blocks."""
+        """Number of components; with the paper's method these are blocks."""
         return len(self.components)
 
     @property
@@ -107,11 +107,11 @@ class ViewRelease:
 
 
 class Method(Protocol):
-    """A way to build a view, to inherit from. Its settings are fields of a frozen object.
+    """Base class of methods. Settings are fields of a frozen dataclass.
 
-    makes_views: whether it releases a view; the others are here to be compared with.
-    supports_spark: True if all exact statistics come from the engine, so the method also runs on Spark.
-    reads: what it needs of a table: `cells`, all occupied ones grouped, or `tables`, counts alone.
+    makes_views: whether the method releases a view; those that do not serve as baselines.
+    supports_spark: True if the method also runs on Spark, because the engine computes all exact statistics.
+    reads: input that the method needs: `cells` (all occupied cells) or `tables` (counts only).
     """
 
     name: ClassVar[str]
@@ -120,15 +120,15 @@ class Method(Protocol):
     reads: ClassVar[Reads] = "cells"
 
     def settings(self) -> Mapping[str, float]:
-        """What the curator chose, for the manifest: the numbers among its fields."""
+        """The curator's choices for the manifest: all numeric fields."""
         return {name: value for name, value in vars(self).items() if isinstance(value, (int, float))}
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """Why this method cannot build a view of this domain with this budget; None if it can."""
+        """The reason why this method cannot build a view of this domain with this budget; None if it can."""
         return None
 
     def why_not_this_table(self, counts: Counts) -> str | None:
-        """For the curator, before the charge: why this cannot be the right table; None if it can."""
+        """For the curator, before the charge: the reason why this is the wrong table, or None."""
         return None
 
     def release(
@@ -139,17 +139,17 @@ class Method(Protocol):
 
 
 def delta_of(method: Method) -> Fraction:
-    """The δ of a method's budget: 0 for all that know none."""
+    """The δ of a method's budget; 0 if the method has none."""
     return exact_delta(getattr(method, "delta", 0))
 
 
 def with_delta(method: Method, delta: Fraction) -> Method:
-    """The method with this δ in its budget; refused where it has no use for one."""
+    """The method with this δ in its budget; refused if the method cannot use one."""
     if delta == delta_of(method):
         return method
     if not hasattr(method, "delta"):
         raise MethodError(
-            f"The method {method.name} is purely private and has no use for a delta. Leave delta out, "
+            f"The method {method.name} is purely private and cannot use a delta. Omit delta, "
             "or use method='mixture'."
         )
     changed: Method = dataclasses.replace(method, delta=delta)  # type: ignore[type-var]
@@ -167,7 +167,7 @@ def release_with(
     max_rows: int = 1,
     outcomes: Outcomes | None = None,
 ) -> tuple[Release, tuple[Charge, ...]]:
-    """Run a method on a budget of its own; returns what it spent too."""
+    """Run a method on its own budget; also returns the charges."""
     before = getattr(method, "before", NOTHING)
     mechanism = Mechanism(
         epsilon, randomness, delta=delta_of(method), max_rows=max_rows, before=before, outcomes=outcomes

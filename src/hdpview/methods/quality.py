@@ -1,11 +1,10 @@
-"""The view measures its own error: how far its answers are off on the table, by number of attributes,
-privately.
+"""Measure the view's own error privately: how far its answers are off on the table, by number of attributes.
 
-Questions are drawn by a public rule and from the view itself, so they say nothing about the table. Those of a
-group exclude each other, so one record changes the sum of a group's errors by one at most, and sums of many
-errors are seen clearly. For each number of attributes a factor is drawn with which errors add up to about as
-much as expected, by the exponential mechanism with a prior: on small tables the prior decides, on large ones
-the measurement does.
+Questions are drawn by a public rule and from the view itself, so they reveal nothing about the table. The
+questions of a group exclude each other, so one record changes the sum of a group's errors by at most 1, and
+noise hardly affects large sums. For each number of attributes, the exponential mechanism draws the factor
+with which expected errors match the observed ones. Its prior dominates on small tables, the measurement on
+large ones.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ QUALITY_SHARE = Fraction(1, 25)  # of a build's budget
 _PURPOSE = "measure the view's own errors"
 _CONFIDENCE = 0.95
 # Share of the groups of questions whose errors add up to no more than expected: a little more than half,
-# since some attributes depend strongly and most hardly do.
+# because a few attributes are strongly dependent and most hardly are.
 _HELD = 0.6
-# Groups count whose errors are expected to be at least so large, as a share of the largest: what depends on
-# groups of small errors is lost in the noise of the draw.
+# A group counts if its expected errors are at least this share of the largest; noise in the draw hides
+# smaller ones.
 _SEEN = 0.3
-# The same of the share of noise that the error of the model is beforehand, if none is as large as noise.
+# The same for the ratio of prior model error to noise, if no model error is as large as the noise.
 _OF_MODEL = 0.5
-# Mean of an error's absolute value, as a multiple of its root mean square: of a normal one.
+# Mean absolute value of a normal error, as a multiple of its root mean square.
 _MEAN_ERROR = 0.8
-# Candidates for a factor are the prior's median times powers of two, by steps of a quarter of a power.
+# Candidates for a factor are the prior's median times powers of two, in steps of a quarter of an exponent.
 EXPONENTS = np.arange(-24, 17) / 4.0
-# The prior falls off exponentially with the exponent, faster downwards: too narrow is worse than too wide.
+# The prior falls off exponentially with the exponent, faster downwards: too narrow an interval is worse.
 _FALL_BELOW, _FALL_ABOVE = 0.4, 0.5
 _KINDS = (
     "questions about one attribute",
@@ -62,8 +61,7 @@ def measure_quality(
     for k in classes:
         factors[k - 1] = _drawn_factor(asked[k], exact_counts[k], factors, k, mechanism, amount)  # [P16]
     if isinstance(part.components, Blocks):
-        # Synthetic records of blocks are spread evenly, unlike real ones: their cells show too little of the
-        # error.
+        # Blocks spread synthetic records evenly, unlike real ones, so their cells understate the error.
         factors = [max(drawn, usual) for drawn, usual in zip(factors, part.quality.factors, strict=True)]
     within = {_KINDS[k - 1]: _within(asked[k], factors) for k in asked}
     return Quality(tuple(factors), measured=True, within=within)
@@ -77,17 +75,17 @@ def _drawn_factor(
     mechanism: Mechanism,
     amount: Fraction,
 ) -> float:
-    """A factor for errors that show in k attributes, by the exponential mechanism. [P16]
+    """A factor for errors that show in k attributes, drawn by the exponential mechanism. [P16]
 
-    The errors of a group are added up, and so are those to expect with a factor t. The score of t is how far
-    the chosen quantile over groups of the difference is from 0, in whole records. Which groups count follows
-    from the view alone. One record moves the errors of one question of each group by one at most, so each
-    sum, their quantile and the score.
+    For each group, subtract the errors expected with factor t from the observed ones. The score of t is the
+    distance from 0 of the chosen quantile of these differences, in whole records. The view alone decides
+    which groups count. One record changes the error of one question per group by at most 1, and so each sum,
+    their quantile and the score.
     """
     squared = np.square(factors)
     known = np.maximum(asked.noise + squared[: k - 1] @ asked.model[: k - 1], 0.0)
     model = np.maximum(asked.model[k - 1], 0.0)
-    # Groups whose errors are the model's rather than noise, whose size other constants give.
+    # Groups in which the error of the model dominates; the size of the noise is known already.
     size, of_noise = (np.bincount(asked.group, np.sqrt(own)) for own in (model, known))
     share = factors[k - 1] * size / np.maximum(of_noise, 1e-9)
     large = size >= _SEEN * size.max()
@@ -102,10 +100,9 @@ def _drawn_factor(
 
 
 def _within(asked: Questions, factors: Sequence[float]) -> float:
-    """How many records 95 % of the answers are off at most, if errors are as large as the factors say."""
+    """The number of records within which 95% of the answers lie, if the factors are right."""
     scale = np.sqrt(np.maximum(asked.noise + np.square(factors) @ asked.model, 0.0))
-    # Errors follow the law behind typical intervals; each scale stands for all its quantiles from the median
-    # on.
+    # Errors follow the law behind typical intervals; each scale contributes its quantiles above the median.
     levels = 0.5 + (np.arange(50) + 0.5) / 100
     errors = np.outer(scale, [typical_tail(float(level)) for level in levels]).reshape(-1)
     return float(np.quantile(errors, 1.0 - 2 * (1.0 - _CONFIDENCE)))

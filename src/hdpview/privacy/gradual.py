@@ -99,12 +99,12 @@ class _Law:
             over = self.total(z) - mass
             right = z + np.floor(-np.log(over / (np.exp(-self.gap * z) * self.tail)) / self.both) + 1
         end = self.tail + self._middle(z, z) + np.exp(-self.gap * z) * self.point
-        found = np.where(
+        solution = np.where(
             mass < self.tail,
             np.minimum(left, -1.0),
             np.where(mass < end, np.clip(middle, 0, z), np.maximum(right, z + 1)),
         )
-        return np.asarray(np.nan_to_num(found, nan=0.0, posinf=2.0**62, neginf=-(2.0**62)))
+        return np.asarray(np.nan_to_num(solution, nan=0.0, posinf=2.0**62, neginf=-(2.0**62)))
 
     def is_certain(self, z: Floats, k: Floats, uniform: Floats) -> NDArray[np.bool_]:
         """Whether doubles prove that k is the inverse: their errors, and the bits of U that they lack, do not

@@ -131,8 +131,8 @@ def _known(view: ViewData, part: ViewPart) -> tuple[Known, ...]:
     names = view.schema.names
     tables = [table for table in part.tables if len(table.attributes) == 2] + pairs_inside(part.tables)
     finest = {table.attributes: table for table in sorted(tables, key=lambda table: table.counts.size)}
-    found = [Known(tuple(names[a] for a in key), dependence(part, own)) for key, own in finest.items()]
-    return tuple(sorted(found, key=lambda each: -each.dependence))
+    known = [Known(tuple(names[a] for a in key), dependence(part, own)) for key, own in finest.items()]
+    return tuple(sorted(known, key=lambda each: -each.dependence))
 
 
 def dependence(part: ViewPart, table: Table) -> float:

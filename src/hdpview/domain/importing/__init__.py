@@ -35,13 +35,13 @@ def import_description(
     """
     if kind is not None and kind not in KINDS:
         raise SchemaError(unknown_name("kind of description", kind, KINDS, "The kinds are"))
-    found = _read(Path(place), kind, table)
-    names = chosen_columns((column.name for column in found.columns), columns, exclude, SchemaError)
+    description = _read(Path(place), kind, table)
+    names = chosen_columns((column.name for column in description.columns), columns, exclude, SchemaError)
     if not names:
         raise SchemaError(f"{place!r} describes no columns.")
-    chosen = tuple(column for column in found.columns if column.name in names)
+    chosen = tuple(column for column in description.columns if column.name in names)
     remark = f"Columns, types and bounds come from {Path(place).name}."
-    return replace(found, columns=chosen, remarks=(remark,)).text()
+    return replace(description, columns=chosen, remarks=(remark,)).text()
 
 
 def _read(path: Path, kind: str | None, table: str | None) -> Draft:

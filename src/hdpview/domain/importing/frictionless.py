@@ -73,20 +73,20 @@ def _source(
     dialect = as_table(resource.get("dialect"))
     nested = as_table(dialect.get("csv"))
     signs = {"decimalChar": "decimal", "groupChar": "thousands"}
-    found: dict[str, Any] = {
+    source: dict[str, Any] = {
         ours: field[theirs]
         for field in fields
         for theirs, ours in signs.items()
         if isinstance(field.get(theirs), str)
     }
-    found["separator"] = nested.get("delimiter") or dialect.get("delimiter")
-    found["encoding"] = resource.get("encoding")
+    source["separator"] = nested.get("delimiter") or dialect.get("delimiter")
+    source["encoding"] = resource.get("encoding")
     missing = schema.get("missingValues")
     if isinstance(missing, list):
-        found["missing"] = [each.get("value") if isinstance(each, Mapping) else each for each in missing]
+        source["missing"] = [each.get("value") if isinstance(each, Mapping) else each for each in missing]
     formats = [field.get("format") for field in fields if field.get("type") in ("date", "datetime")]
-    found["dates"] = list(dict.fromkeys(each for each in formats if isinstance(each, str) and "%" in each))
+    source["dates"] = list(dict.fromkeys(each for each in formats if isinstance(each, str) and "%" in each))
     try:
-        return TextFormat.from_dict({key: value for key, value in found.items() if value})
+        return TextFormat.from_dict({key: value for key, value in source.items() if value})
     except (SchemaError, TypeError):
         return None

@@ -106,18 +106,18 @@ def _kind(dtype: exp.DataType) -> str | None:
 
 def _facts(column: exp.ColumnDef, limits: dict[str, _Limits], enums: dict[str, list[str]]) -> Facts:
     dtype = column.kind
-    found = limits.get(column.name.lower(), _Limits())
-    values = list(found.values)
+    limit = limits.get(column.name.lower(), _Limits())
+    values = list(limit.values)
     if isinstance(dtype, exp.DataType) and not values:
         if dtype.this == exp.DataType.Type.ENUM:
             values = [each.this for each in dtype.expressions]
         elif dtype.this == exp.DataType.Type.USERDEFINED:
             values = enums.get(str(dtype.args.get("kind")).strip('"').lower(), [])
     kind = _kind(dtype) if isinstance(dtype, exp.DataType) else None
-    low, high = found.low, found.high
+    low, high = limit.low, limit.high
     if kind == "integer":
-        low = low + 1 if found.low_open and isinstance(low, int) else low
-        high = high - 1 if found.high_open and isinstance(high, int) else high
+        low = low + 1 if limit.low_open and isinstance(low, int) else low
+        high = high - 1 if limit.high_open and isinstance(high, int) else high
     comment = next((each.this.this for each in column.find_all(exp.CommentColumnConstraint)), None)
     written = dtype.sql() if dtype else "unknown"
     return Facts(column.name, kind, low, high, values, label=comment, dtype=written)
@@ -130,11 +130,11 @@ def _collect(node: exp.Expr, limits: dict[str, _Limits]) -> None:
         for part in node.flatten():
             _collect(part, limits)
         return
-    for name, found in _stated(node):
+    for name, stated in _stated(node):
         known = limits.get(name, _Limits())
         changed = {
             key: value
-            for key, value in vars(found).items()
+            for key, value in vars(stated).items()
             if value is not None and value is not False and value != ()
         }
         limits[name] = replace(known, **changed)

@@ -1,10 +1,10 @@
-"""The mixture: histograms and tables of groups of attributes with noise, and components fitted to them.
+"""The mixture: noisy histograms and tables of groups of attributes, and components fitted to them.
 
-First the number of records and a histogram of each attribute are released, then tables of groups of
-attributes that hold all pairs together, then fine tables of the pairs that those show to depend most.
-Components, in each of which attributes are independent, are fitted to all of it as post-processing. Which
-groups, and how finely, follows from the schema, the budget and released numbers. With a delta noise is
-Gaussian, which is less where there are many tables.
+The method first releases the number of records and a histogram of each attribute, then tables of groups of
+attributes that together cover all pairs, then fine tables of the most dependent pairs. As post-processing, it
+fits components to all of them; within a component, attributes are independent. The groups and their bins
+follow from the schema, the budget and released numbers. With a delta, noise is Gaussian, which is smaller
+when there are many tables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hdpview.view.contents import quantised
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# A table of more attributes has too many cells for its records.
+# A table of more attributes would have too many cells for its records.
 _MOST_IN_FOCUS = 3
 
 
@@ -43,9 +43,8 @@ _MOST_IN_FOCUS = 3
 class Mixture(Method):
     """The method with its settings.
 
-    focus: groups of two or three attributes, by name, whose tables are measured in any case and with more
-        budget.
-    delta: part of the budget, as ε is, and so not among the settings; 0 for pure differential privacy.
+    focus: groups of two or three attribute names. Their tables are always measured, with more budget.
+    delta: part of the budget like ε, so not a setting; 0 for pure differential privacy.
     """
 
     name = "mixture"
@@ -72,7 +71,7 @@ class Mixture(Method):
         object.__setattr__(self, "focus", focus)
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """Any domain and budget will do; but focus has to name attributes, and a delta to be of some use."""
+        """Any domain and budget will do, but focus must name attributes and a delta must reduce noise."""
         known = [attribute.name for attribute in schema.attributes]
         for name in (name for names in self.focus for name in names):
             if name not in known:
@@ -80,9 +79,8 @@ class Mixture(Method):
         delta, d = exact_delta(self.delta), len(schema)
         if delta and not delta_helps(Fraction(epsilon), delta, d + min(d * (d - 1) // 2, 2 * d)):
             return (
-                f"With {d} attributes, epsilon {epsilon:g} and delta {float(delta):g} for one record "
-                "tables would "
-                "have more noise than without a delta. Leave delta out, or use a larger one."
+                f"With {d} attributes, epsilon {epsilon:g} and delta {float(delta):g} for one record, tables "
+                "would have more noise than without a delta. Omit delta, or use a larger one."
             )
         return None
 
@@ -121,14 +119,14 @@ class MixtureBuild:
         return ViewRelease(self.mixture(measured), tables)
 
     def measured(self) -> Measurements:
-        """All that is released, spending the whole budget."""
+        """Make the whole release, spending all of the budget."""
         measured, amount = self._measure_histograms()
         if amount:
             self._measure_tables(measured, amount)
         return measured
 
     def _measure_histograms(self) -> tuple[Measurements, Fraction]:
-        """Measure the number of records and histograms of all attributes; returns what is left for tables."""
+        """Measure the number of records and all histograms; returns the budget left for tables."""
         accounting, sizes = self.accounting, [axis.size for axis in self.axes]
         shapes = [TableShape.of_codes([a], sizes) for a in range(len(sizes))]
         self.progress(None, "adding up histograms")
@@ -145,7 +143,7 @@ class MixtureBuild:
         return measured, self.mechanism.remaining
 
     def _measure_tables(self, measured: Measurements, amount: Fraction) -> None:
-        """Measure groups of attributes, then fine tables of the pairs that these show to depend most."""
+        """Measure groups of attributes, then fine tables of their most dependent pairs."""
         tie_breakers = [self.rng.random(axis.size) for axis in self.axes]
         total = measured.total_to_plan_with
         planner = Planner(self.axes, measured.shares(), total, self.accounting, tie_breakers)
@@ -166,7 +164,7 @@ class MixtureBuild:
             measured.tables.append(measure(self.mechanism, heading, exact, shape, amount))  # [P8]
 
     def mixture(self, measured: Measurements) -> view.Mixture:
-        """Several fits to all that was released, side by side, with shares rounded to 16 bits."""
+        """Several independent fits to the whole release, with shares rounded to 16 bits."""
         total, shares = measured.total, measured.shares()
         fine = [in_order(bins) for bins in fine_bins(measured)]
         margins = [sums_over(bins, share) for bins, share in zip(fine, shares, strict=True)]
@@ -201,19 +199,19 @@ class MixtureBuild:
 
 
 def _joined(shares: list[NDArray[np.float32]]) -> NDArray[np.float64]:
-    """Shares of several fits side by side, each column of sum 1 in doubles; shape (n_bins, n)."""
+    """Shares of all fits, concatenated; each column sums to 1 in doubles; shape (n_bins, n)."""
     joined = np.concatenate(shares, axis=1).astype(np.float64)
     scaled: NDArray[np.float64] = joined / joined.sum(axis=0)
     return scaled
 
 
 def fine_bins(measured: Measurements) -> list[NDArray[np.int32]]:
-    """Per attribute, the bins that all measured tables tell apart."""
-    found: list[list[NDArray[np.int32]]] = [[] for _ in measured.axes]
+    """Per attribute, the finest bins that the measured tables distinguish."""
+    binnings: list[list[NDArray[np.int32]]] = [[] for _ in measured.axes]
     for one in measured.tables:
         for a, bins in zip(one.attributes, one.table.shape.bin_of_code, strict=True):
-            found[a].append(bins)
-    return [refinement(axis.size, bins) for axis, bins in zip(measured.axes, found, strict=True)]
+            binnings[a].append(bins)
+    return [refinement(axis.size, bins) for axis, bins in zip(measured.axes, binnings, strict=True)]
 
 
 __all__ = ["Measured", "Mixture"]

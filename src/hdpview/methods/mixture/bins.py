@@ -1,4 +1,4 @@
-"""Bins of a table: which codes of an attribute are counted together. Decided from released numbers alone."""
+"""Bins of a table: codes of an attribute that are counted together, chosen from released numbers alone."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hdpview.domain import Attribute, Datetime, Integer, Schema, calendar
 Floats = NDArray[np.float64]
 Bins = NDArray[np.int32]
 Ints = NDArray[np.int64]
-# Numbers of bins that a table may have of an attribute.
+# Numbers of bins that an attribute may have in a table.
 LEVELS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384)
-# Makes what an uncut row hides 1 where records lie evenly on many ordered codes.
+# Normalises the loss of an uncut row to 1 if records are spread evenly over many ordered codes.
 _EVEN = 6.0
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What is public about an attribute's codes. n_ordered: how many, from the first on, are ordered; the
-    others (all categories, and the code for missing values) have no neighbours. cycles: classes of the
-    ordered codes that recur, such as weekdays, shape (n_ordered,) each.
+    """Public facts about an attribute's codes. n_ordered: number of ordered codes, which come first; the
+    others (categories and the code for missing values) have no neighbours. cycles: recurring classes of the
+    ordered codes, such as weekdays, shape (n_ordered,) each.
     """
 
     size: int
@@ -42,8 +42,8 @@ def axes_of(schema: Schema) -> tuple[Axis, ...]:
 
 
 def _cycles_of(attribute: Attribute) -> tuple[Bins, ...]:
-    """Last digits of whole numbers; of moments the weekday, month, day of the month and hour, as far as no
-    bin lies in two of them.
+    """Last digits of whole numbers; weekday, month, day of the month and hour of datetimes, unless a bin
+    spans two of them.
     """
     if not isinstance(attribute, (Integer, Datetime)):
         return ()
@@ -61,7 +61,7 @@ def _months(moments: Ints) -> NDArray[np.datetime64]:
 
 
 _HOUR, _DAY = 3_600_000_000, calendar.MICROSECONDS_PER_DAY
-# How long a class may last, and the class of each place on the axis.
+# Longest duration of a class, and the class at each place on the axis.
 _DIGITS: tuple[tuple[int, Callable[[Ints], Ints]], ...] = ((1, lambda x: x % 10),)
 _CALENDAR: tuple[tuple[int, Callable[[Ints], Ints]], ...] = (
     (_DAY, lambda x: x // _DAY % 7),
@@ -72,26 +72,26 @@ _CALENDAR: tuple[tuple[int, Callable[[Ints], Ints]], ...] = (
 
 
 class Cuts:
-    """An attribute's codes in a row, and where to cut it, the best place first. With n bins a table has the
-    first n − 1 cuts, so that the bins of all tables nest.
+    """An attribute's codes in a row, and the best places to cut it, best first. A table with n bins uses the
+    first n − 1 cuts, so the bins of all tables nest.
 
-    Ordered codes stand as they are, categories by falling share. A question cuts ordered codes at any code or
-    at that of a record; inside a bin it errs in proportion to √(records to the left · records to the right).
-    It takes each category or leaves it, and errs in proportion to the category's records. What a bin hides is
-    the mean square of that, and a cut is worth what it takes from the sum over bins.
+    Ordered codes keep their order; categories are sorted by falling share. A question cuts ordered codes at
+    any code or at the code of a record; inside a bin its error is ∝ √(records to the left · records to the
+    right). It includes or excludes each category, with an error ∝ the category's records. The loss of a bin
+    is the mean square of this error, and the gain of a cut is the drop in the total loss.
 
-    hidden: by the uncut row; 0 if all records have one code.
-    lost: with n bins, the share of that which they still hide, at index n − 1.
+    hidden: loss of the uncut row; 0 if all records have one code.
+    lost: share of this loss that remains with n bins, at index n − 1.
     """
 
     def __init__(self, axis: Axis, shares: Floats, tie_breakers: Floats) -> None:
-        """shares: of records at each code, released. tie_breakers: random, one per code."""
+        """shares: released share of the records at each code. tie_breakers: one random number per code."""
         self._axis, self._ordered = axis, axis.n_ordered > 1
         self._row = np.arange(axis.size) if self._ordered else np.lexsort((tie_breakers, -shares))
         share = shares[self._row]
         self._reach = np.concatenate([[0.0], np.cumsum(share)])
         if self._ordered:
-            # How often questions cut before each code: at any code, or at that of a record.
+            # Probability that a question cuts before each code: at any code, or at that of a record.
             often = np.full(axis.size, 1 / axis.size) / 2
             often[1:] += (share[1:] + share[:-1]) / 4
             moments = [often * self._reach[:-1] ** power for power in range(3)]
@@ -102,7 +102,7 @@ class Cuts:
         self._cut()
 
     def _inside(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> Floats:
-        """What bins hide that reach from `start` to `stop` in the row."""
+        """The loss of bins that reach from `start` to `stop` in the row."""
         before, after = self._reach[start], self._reach[stop]
         first_cut = start + 1 if self._ordered else start
         cuts, first, second = (moment[stop] - moment[first_cut] for moment in self._moments)
@@ -114,7 +114,7 @@ class Cuts:
         return positive
 
     def _cut(self) -> None:
-        """Cut the run that gains most, again and again."""
+        """Repeatedly cut the run that gains most."""
         self.cuts: list[int] = []
         runs = [self._best(0, self._axis.size)]
         left = [self.hidden]
@@ -129,9 +129,7 @@ class Cuts:
         self.lost = np.array(left) / max(self.hidden, 1e-12)
 
     def _best(self, start: int, stop: int) -> tuple[float, int, int, int]:
-        """The best cut of a run: minus its gain, where the run begins, the cut (-1 for none) and where it
-        ends.
-        """
+        """The best cut of a run: minus its gain, the start of the run, the cut (-1 for none), and the end."""
         if stop - start < 2:
             return 0.0, start, -1, stop
         at = np.arange(start + 1, stop)
@@ -146,12 +144,12 @@ class Cuts:
 
     @cached_property
     def n_bins(self) -> NDArray[np.int64]:
-        """How many bins there are at each of `LEVELS`: fewer than that where the row has fewer cuts."""
+        """Number of bins at each of `LEVELS`; a row with few cuts has fewer."""
         return np.minimum(LEVELS, len(self.cuts) + 1).astype(np.int64)
 
     @cached_property
     def lost_at_levels(self) -> Floats:
-        """The share of what the row hides that bins still hide, at each of `LEVELS`."""
+        """The share of the row's loss that remains at each of `LEVELS`."""
         return self.lost[self.n_bins - 1]
 
     def bins(self, n: int) -> Bins:
@@ -163,7 +161,7 @@ class Cuts:
 
 
 def refinement(size: int, bins: Sequence[Bins]) -> Bins:
-    """The coarsest bins that those of every table are unions of, shape (size,); one bin without tables."""
+    """The coarsest common refinement of the tables' bins, shape (size,); one bin if there are no tables."""
     if not bins:
         return np.zeros(size, np.int32)
     labels = np.stack(bins, axis=1)
@@ -176,14 +174,14 @@ def sums_over(bins: NDArray[np.integer[Any]], values: Floats) -> Floats:
 
 
 def membership(coarse: Bins, fine: Bins) -> NDArray[np.float32]:
-    """Which fine bins make up each coarse one, 0 or 1, shape (n_coarse, n_fine). Bins are nested."""
+    """Membership of fine bins in coarse ones, 0 or 1, shape (n_coarse, n_fine). Bins are nested."""
     inside = np.zeros((int(coarse.max()) + 1, int(fine.max()) + 1), np.float32)
     inside[coarse, fine] = 1
     return inside
 
 
 def in_order(bins: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The same bins, numbered by their first codes: by the codes themselves where each is a bin."""
+    """The same bins in the order of their first codes; single-code bins are numbered as the codes are."""
     _, first, which = np.unique(bins, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)

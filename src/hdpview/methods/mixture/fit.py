@@ -1,13 +1,13 @@
 """Components fitted to released tables: post-processing, so it costs no budget. [P10]
 
 A model is P(cell) = Σ_z weight_z · Π_a share_a[bin | z]. Each pass compares the model with every released
-table, keeps what of the departures is more than noise, and moves the components towards it by rounds of
-expectation maximisation. Then they are scaled to the margins, which are known best. What looks like noise to
-a table at first may turn out to be structure that other tables share, so many short passes take in more than
-a few long ones.
+table, keeps the departures that exceed noise, and moves the components towards them by rounds of expectation
+maximisation. It then scales the components to the margins, which are the most precise. Structure shared by
+several tables can look like noise in each of them at first, so many short passes learn more than a few long
+ones.
 
 All tables are fitted at once. The attributes of a table are split in two halves, so that its cells are the
-product of two matrices; tables of similar shape are stacked, and one call multiplies all of them.
+product of two matrices; tables of similar shape are stacked and multiplied in one call.
 """
 
 from __future__ import annotations
@@ -35,24 +35,25 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bins = NDArray[np.int32]
 
-# Probability of a cell below which a model is never divided by.
+# Smallest divisor: probability of a cell in the model.
 _LEAST_CELL = np.float32(1e-12)
-# Target of a cell at least, as a share of all records: expectation maximisation needs positive numbers.
+# Smallest target of a cell, as a share of all records: expectation maximisation needs positive numbers.
 _LEAST_TARGET = 1e-7
-# A pass leaves a cell this part of its records at least.
+# A pass leaves each cell at least this part of its records.
 _LEAST_LEFT = 0.1
-# Shares below are 0: products of such numbers are denormal, and computing with them is slow.
+# Smaller shares become 0: their products would be denormal numbers, which are slow.
 _NO_SHARE = np.float32(1e-10)
-# Components of less weight are dropped.
+# Components with less weight are dropped.
 _NO_WEIGHT = np.float32(1e-9)
-# Of the gamma distribution of random starts; smaller is further from independence.
+# Shape of the gamma distribution of random starts; smaller values start further from independence.
 _START_SHAPE = 6.0
-# Of the factors in all rounds of a pass but the last: up to 2 they converge to what steps of 1 do, in fewer
-# rounds (over-relaxation). On heart at epsilon 10 ranges of two attributes err by 40 records instead of 61.
+# Over-relaxation: exponent of the factors in all rounds of a pass but the last. Up to 2, the fit converges
+# to the same result in fewer rounds. On heart at epsilon 10, ranges of two attributes err by 40 records
+# instead of 61.
 _POWER = np.float32(1.75)
-# Margins are scaled so often after each pass, and at most so often after the last.
+# Times that margins are scaled after each pass, and at most after the last.
 _SCALINGS, _LAST_SCALINGS = 2, 3_000
-# Sum of the differences of a margin at which scaling stops.
+# Scaling stops when the differences of a margin sum to less.
 _MARGINS_AGREE = 1e-6
 # Seconds between two reports of progress.
 _REPORT_SECONDS = 0.1
@@ -83,9 +84,8 @@ class Components:
 class _Stack(NamedTuple):
     """Tables of similar shape, padded to one.
 
-    left, right: shape (n_tables, n_rows or n_columns, n_factors): the coarse rows whose product each is.
-    place: shape (n_tables, n_rows, n_columns): of each cell among all cells; the padding is one past the
-    last.
+    left, right: shape (n_tables, n_rows or n_columns, n_factors): the coarse rows that are multiplied.
+    place: shape (n_tables, n_rows, n_columns): number of each cell; padding is numbered one past the last.
     """
 
     left: Ints
@@ -96,9 +96,8 @@ class _Stack(NamedTuple):
 class Targets:
     """Released tables to fit to.
 
-    A coarse row is a bin of an attribute in some table; tables that have the same bins share it. After the
-    last come a row of zeros, for padding, and a row of ones, for tables with fewer attributes than others in
-    their stack.
+    A coarse row is a bin of an attribute in some table; tables with the same bins share it. The last two
+    rows hold zeros, for padding, and ones, for tables with fewer attributes than others in their stack.
     """
 
     def __init__(
@@ -108,8 +107,8 @@ class Targets:
         fine: Sequence[Bins],
         n_ordered: Sequence[int],
     ) -> None:
-        """fine: per attribute of the schema, bins that refine those of all tables. n_ordered: codes per
-        attribute of the schema that are ordered, from the first on.
+        """fine: per attribute of the schema, bins that refine those of all tables. n_ordered: per attribute,
+        the number of ordered codes, which come first.
         """
         self.sizes = [int(bins.max()) + 1 for bins in fine]
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)])
@@ -131,8 +130,8 @@ class Targets:
         self.table_of_cell = np.repeat(np.arange(len(tables)), [math.prod(shape) for shape in shapes])
 
     def _coarse_rows(self, tables: Sequence[Table], fine: Sequence[Bins]) -> list[list[int]]:
-        """Number all bins of all tables, and note the fine bins that make up each; returns the first row of
-        each table's bins, attribute by attribute.
+        """Number all bins of all tables, and list the fine bins of each; returns the first row of each
+        table's bins, attribute by attribute.
         """
         known: dict[tuple[int, bytes], int] = {}
         rows, members, starts, n = [], [], [], 0
@@ -175,9 +174,7 @@ class Targets:
             self.stacks.append(_Stack(left, right, place))
 
     def _padded(self, factors: Sequence[Ints], n: int) -> Ints:
-        """Factors of tables beside each other: rows of zeros in place of rows that a table does not have,
-        rows of ones in place of attributes.
-        """
+        """Stack the factors of tables: missing rows become zeros, missing attributes become ones."""
         width = max(own.shape[1] for own in factors)
         padded = np.full((len(factors), n, width), self.n_coarse, np.int64)
         for at, own in enumerate(factors):
@@ -203,11 +200,10 @@ class Targets:
         return cells[:-1]
 
     def towards(self, expected: Floats, total: float) -> Singles:
-        """What to fit: the expected tables and what of the departures from them is more than noise; sum 1
-        each.
+        """Targets of the fit: the expected tables plus the departures that exceed noise; each sums to 1.
 
-        Rounds move a cell by target / expected, so noise would move cells with few records most. But noise is
-        the same in all cells of a table: departures of cells with fewer records than noise are damped.
+        Rounds multiply a cell by target / expected, so noise would move cells with few records most. Noise is
+        equal in all cells of a table, so departures of cells with fewer records than noise are damped.
         """
         counts = expected * total
         departures = self.shrink(self.noisy - counts)
@@ -250,8 +246,8 @@ class Targets:
 
 
 def _halves(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """An order of a table's attributes and how many of them come first, such that both halves have about as
-    many combinations of bins: then matrix products do nearly all of the work.
+    """An order of a table's attributes and the size of its first half, such that both halves have about
+    equally many combinations of bins: then matrix products do nearly all of the work.
     """
     if len(shape) == 1:
         return (0,), 1
@@ -267,14 +263,14 @@ def _halves(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
 
 
 def _factors(shape: Sequence[int], part: Sequence[int], starts: Sequence[int]) -> Ints:
-    """For each combination of bins of some of a table's attributes, the coarse rows of these bins."""
+    """The coarse rows of each combination of bins of some of a table's attributes."""
     bins = np.indices([shape[i] for i in part]).reshape(len(part), -1).T
     rows: Ints = bins + np.array([starts[i] for i in part])
     return rows
 
 
 def _rounded(n: int) -> int:
-    """A number at least as large with few significant bits, so that few shapes differ."""
+    """Round up to few significant bits, so that few shapes differ."""
     step = 1 << max(0, n.bit_length() - 3)
     return -(-n // step) * step
 
@@ -325,7 +321,7 @@ def _normalise(sums, offsets, touched, before):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _scale_to_margins(share, weight, margins, offsets, times, tolerance):  # type: ignore[no-untyped-def]
-    """Bring margins to the given ones in place, attribute by attribute, repeatedly."""
+    """Scale shares and weights in place to the given margins, attribute by attribute, repeatedly."""
     for _ in range(times):
         agree = True
         for a in range(len(offsets) - 1):
@@ -376,9 +372,9 @@ def fit(
     rounds: int,
     step: Callable[[], None],
 ) -> Components:
-    """Components fitted to all tables, with the given margins: per attribute the share of records in each
-    fine bin, positive, sum 1. The first pass compares tables with independence, later ones with the model.
-    step: called after each pass.
+    """Components fitted to all tables. The first pass compares tables with independence, later ones with the
+    model. margins: per attribute, the share of records in each fine bin, positive, sum 1. step: called after
+    each pass.
     """
     wanted_margins, offsets = np.concatenate(margins), targets.offsets
     share, weight = np.concatenate(model.share), model.weight
@@ -403,7 +399,7 @@ def fits_side_by_side(
     rounds: int,
     progress: Callable[[float], None],
 ) -> list[Components]:
-    """A fit from every start, each on one core: matrices are too small to be shared between cores."""
+    """One fit per start, each on one core: the matrices are too small to divide between cores."""
     done, lock = 0, threading.Lock()
 
     def step() -> None:

@@ -1,4 +1,4 @@
-"""What was measured so far: noisy tables, and what they say together about totals and margins."""
+"""The noisy tables measured so far, and the best estimates of totals and margins from all of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from hdpview.privacy.mechanism import Mechanism
 from hdpview.view.tables import Table, margin
 
 Floats = NDArray[np.float64]
-# Margins of tables that would make more bins than this are not combined with a histogram: a matrix of as many
-# rows and columns is inverted. Only categories have so many, on tables so large that their histograms have
-# little noise.
+# Margins of tables with more bins than this are not combined with a histogram, because that inverts a square
+# matrix of this size. Only categories in very large tables have so many, and their histograms are precise.
 _MOST_BINS_COMBINED = 1_024
 
 
@@ -43,7 +42,7 @@ class Measured:
 def measure(
     mechanism: Mechanism, heading: str, exact_table: Exact, shape: TableShape, amount: Fraction
 ) -> Measured:
-    """A table with noise on every cell. heading: what the manifest calls its kind. [P8]"""
+    """A table with noise on every cell. heading: its purpose in the manifest. [P8]"""
     purpose = f"{heading}: {' '.join(map(str, shape.attributes))}"
     noisy, noise = mechanism.noisy(purpose, exact_table, amount), mechanism.noise(amount)
     return Measured(Table(shape, noisy, noise.law, noise.scale), noise.variance)
@@ -58,17 +57,17 @@ class Measurements:
     total_variance: float
     histograms: list[Measured] = field(default_factory=list)
     tables: list[Measured] = field(default_factory=list)
-    # The shares as they were with so many tables: several steps of a build ask for the same ones.
+    # Shares by number of tables, cached because several steps of a build need the same ones.
     _known: tuple[int, list[Floats]] = field(default=(-1, []), repr=False)
 
     @property
     def total_to_plan_with(self) -> float:
-        """The number of records, two standard deviations low: noise alone should not buy tables."""
+        """The number of records minus two standard deviations: noise alone must not justify tables."""
         return self.noisy_total - 2 * math.sqrt(self.total_variance)
 
     @property
     def total(self) -> float:
-        """The number of records, 1 at least: tables with few cells and little noise tell it best."""
+        """The number of records, at least 1; tables with few cells and little noise weigh most."""
         values, precisions = [self.noisy_total], [1 / self.total_variance]
         for one in [*self.histograms, *self.tables]:
             values.append(float(one.noisy.sum()))
@@ -86,8 +85,8 @@ class Measurements:
         """Counts per code of an attribute: its histogram and the margins of all tables, by generalised least
         squares.
 
-        A margin tells sums over bins of codes once more. Within the bins that all tables tell apart nothing
-        more is known than the histogram, so a correction of their sums is shared evenly among their codes.
+        A margin estimates sums over bins of codes a second time. Within the finest bins of all tables only
+        the histogram is known, so a correction of their sums is shared evenly among their codes.
         """
         histogram = self.histograms[a]
         fine, margins = refinement(self.axes[a].size, []), list[Table]()

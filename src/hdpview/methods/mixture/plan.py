@@ -1,17 +1,16 @@
-"""What to measure, and how finely: from the schema, the budget and released numbers alone.
+"""Choose the tables to measure and their bins from the schema, the budget and released numbers alone.
 
-One table of k attributes holds k(k − 1)/2 pairs, so a few tables of several attributes ("groups") hold all
-pairs with less noise than a table for each. Large groups need few tables but have many cells; fine bins show
-more but have more cells, too. The plan is the one with the least predicted error of a question about two
-attributes:
+One table of k attributes covers k(k − 1)/2 pairs, so a few tables of several attributes ("groups") cover all
+pairs with less noise than one table per pair. Large groups need fewer tables but have more cells; finer bins
+lose less but have more cells, too. The plan minimises the predicted error of a question about two attributes:
 
     noise                            (scale of the table's noise / records)² · cells^0.8
-    what bins hide                   signal · (1 − (1 − lost of one attribute) · (1 − lost of the other))
+    loss inside bins                 signal · (1 − (1 − lost of one attribute) · (1 − lost of the other))
     a pair that is in no group       16 · signal
 
-where `signal` is how strongly two attributes depend as a rule, less if they hardly vary, and `lost` is the
-part of an attribute that its bins hide. After the groups come fine tables of the pairs that the released
-groups show to depend most. Nothing is chosen by looking at exact counts.
+where `signal` is the typical dependence of two attributes, less if they hardly vary, and `lost` is the share
+of an attribute's detail that its bins hide. Fine tables follow for the pairs that are most dependent in the
+released groups. No choice depends on exact counts.
 """
 
 from __future__ import annotations
@@ -36,58 +35,54 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Attributes = tuple[int, ...]
 
-# Of the budget: for the number of records, from which the rest is planned; it needs to be known to a few
-# percent.
+# Share of the budget for the number of records; the rest of the plan needs it to within a few percent.
 TOTAL_SHARE = Fraction(1, 100)
-# Of the budget for histograms, if there are records without end: a part for itself, per attribute, and per
-# cube root of an attribute's codes, which tables put together to bins; and at most.
+# Share of the budget for histograms of an endless table: a constant, a part per attribute, a part per cube
+# root of an attribute's codes (which tables gather in bins), and the maximum.
 _FOR_HISTOGRAMS = 0.04
 _PER_ATTRIBUTE = 0.012
 _PER_ROOT_OF_CODES = 0.06
 _MOST_FOR_HISTOGRAMS = 0.42
-# Records per unit of noise, if each ordered pair of attributes had a table of its own, at which half of the
-# rest is spent on tables. 20 to 50 change errors of small tables by a few percent.
+# Records per unit of noise, with one table per ordered pair of attributes, at which tables get half of the
+# rest. Values from 20 to 50 change errors on small tables by a few percent.
 _RECORDS_PER_PAIR = 25.0
-# Dependence of two attributes as a rule, as a share of the records. 0.03 to 0.1 change errors by up to 10 %.
+# Typical dependence of two attributes, as a share of the records. 0.03 to 0.1 change errors by up to 10%.
 _SIGNAL = 0.06
-# A pair that is in no group may be a strong one, which costs so many times the usual signal.
+# A pair in no group may be strongly dependent; it costs this multiple of the typical signal.
 _UNCOVERED = 16.0
-# Smoothing removes more noise from large tables: variance ∝ cells to this power.
+# Smoothing removes more noise from large tables: their variance is ∝ cells to this power.
 _NOISE_POWER = 0.8
-# Shares of tables of the budget are ∝ cells to this power. The cube root would make the sum of all variances
-# least, but people ask about pairs, not about cells.
+# Budget shares of tables are ∝ cells to this power. The cube root would minimise the sum of all variances,
+# but people ask about pairs, not about cells.
 _SHARE_POWER = 0.15
-# Attributes in a group at most.
+# Most attributes in a group.
 MOST_TOGETHER = 8
-# Bins per attribute and cells per group that covers are tried with.
+# Numbers of bins per attribute and cells per group to try covers with.
 _CAPS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 _CELLS = (16, 32, 64, 128, 256, 512, 1024)
-# Pairs of less than these shares of the usual signal are left out, in turn.
+# Covers are tried without pairs below each of these shares of the typical signal.
 _LEFT_OUT = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6)
-# With more attributes fewer covers are tried, so that planning takes seconds.
+# With more attributes, fewer covers are tried, so that planning takes seconds.
 _MANY_ATTRIBUTES = 64
-# Of the budget for tables, for fine tables of pairs, per share of the predicted error that is due to coarse
-# bins.
+# Share of the table budget for fine tables of pairs, per share of the predicted error due to coarse bins.
 _FOR_FINE = 0.5
 # Fine tables per attribute.
 _FINE_PER_ATTRIBUTE = 0.33
-# The strength of a pair is known from its bins; the strength inside them is taken to be as many times that.
+# Dependence inside the bins of a pair, assumed as a multiple of the dependence between its bins.
 _FINE_SIGNAL = 2.0
 # Cells of all tables together, so that drawing noise and fitting take seconds.
 _MOST_CELLS = 200_000
 # Cells times components times rounds of all fits: about two seconds of one core.
 _MOST_WORK = 1.2e10
-# Rounds in a pass: many short passes follow noise less than a few long ones.
+# Rounds in a pass: many short passes fit noise less than a few long ones.
 _ROUNDS = 13
-# A table that the curator asks for gets the budget of so many others.
+# A table that the curator asks for gets this multiple of another table's budget.
 FOCUS_WEIGHT = 4
 
 
 @dataclass(frozen=True)
 class Plan:
-    """shapes: of the groups; amounts: of the budget for each. for_fine: what is kept for fine tables of
-    pairs.
-    """
+    """shapes: tables of the groups; amounts: budget of each. for_fine: budget kept for fine tables."""
 
     shapes: list[TableShape]
     amounts: list[Fraction]
@@ -95,8 +90,8 @@ class Plan:
 
 
 def share_of_histograms(axes: Sequence[Axis], noisy_total: float, accounting: Accounting) -> Fraction:
-    """Of the budget, for histograms: all if there is nothing to depend on each other, and the more the fewer
-    records there are per unit of noise.
+    """Share of the budget for histograms: all of it for a single attribute, and more of it when there are
+    few records per unit of noise.
     """
     divided = [axis.size for axis in axes if axis.size > 1]
     d = len(divided)
@@ -106,12 +101,12 @@ def share_of_histograms(axes: Sequence[Axis], noisy_total: float, accounting: Ac
     least = min(_MOST_FOR_HISTOGRAMS, _FOR_HISTOGRAMS + _PER_ATTRIBUTE * d + _PER_ROOT_OF_CODES * roots)
     records = max(noisy_total, 0.0) / _unit(accounting, accounting.total, d * d)
     share = 1 - (1 - least) * records / (records + _RECORDS_PER_PAIR)
-    # Tables have some in any case, so that there is no number of records at which they begin.
+    # Tables always get some budget, so that no number of records is a sharp threshold.
     return Fraction(round(10_000 * min(share, 0.97)), 10_000)
 
 
 def _unit(accounting: Accounting, amount: Fraction, n_tables: int) -> float:
-    """Scale of the noise of one of so many tables, as that of Laplace noise of the same variance."""
+    """Scale of the noise of one of n tables, as that of Laplace noise of the same variance."""
     return math.sqrt(accounting.noise(amount / n_tables).variance / 2)
 
 
@@ -137,7 +132,7 @@ class Planner:
         self._signal = _SIGNAL**2 * np.outer(hidden, hidden)
 
     def groups(self, amount: Fraction, focus: Sequence[Attributes] = ()) -> Plan:
-        """Groups that hold all pairs that are worth it, and those of the focus, for this amount."""
+        """Groups that cover all worthwhile pairs, and those of the focus, for this amount."""
         focused = [tuple(self.attributes.index(a) for a in group) for group in focus]
         needed = ~np.eye(len(self.attributes), dtype=bool)
         for group in focused:
@@ -154,7 +149,7 @@ class Planner:
         return Plan(shapes, split(amount - kept, weights), kept)
 
     def shapes_of(self, groups: Sequence[Attributes], amount: Fraction) -> list[TableShape]:
-        """Tables of these groups with the bins that such an amount for all of them is worth."""
+        """Tables of these groups with the best bins for this total amount."""
         places = [tuple(self.attributes.index(a) for a in group) for group in groups]
         levels = self._levels_of(places, self._squared_unit(amount, len(places)))
         return [self._shape(group, own) for group, own in zip(places, levels, strict=True)]
@@ -163,7 +158,7 @@ class Planner:
         return (_unit(self.accounting, amount, max(n_tables, 1)) / self.total) ** 2
 
     def _best_cover(self, amount: Fraction, needed: Bools, weight: int) -> list[Attributes]:
-        """The groups of least predicted error among many covers."""
+        """The cover with the smallest predicted error among many."""
         best: tuple[float, list[Attributes]] = (math.inf, [])
         many = len(self.attributes) > _MANY_ATTRIBUTES
         for cap in _CAPS[: 4 if many else None]:
@@ -202,7 +197,7 @@ class Planner:
         )
 
     def _for_fine(self, groups: Sequence[Attributes], unit: float) -> float:
-        """The share of the budget that is kept for fine tables: it grows with what the groups' bins hide."""
+        """The share of the budget for fine tables; it grows with the loss inside the groups' bins."""
         hidden, noise = 0.0, 0.0
         for group, levels in zip(groups, self._levels_of(groups, unit), strict=True):
             seen = 1 - self._lost[list(group), levels]
@@ -215,8 +210,8 @@ class Planner:
     def fine_pairs(
         self, measured: Sequence[Measured], shares: Sequence[Floats], amount: Fraction
     ) -> list[TableShape]:
-        """Tables of pairs with finer bins than in groups: of those whose dependence the groups show to be
-        strongest, as far as their bins hide some of it.
+        """Tables of pairs with finer bins than in groups, for the pairs that are most dependent in the groups
+        and lose some of that inside bins.
         """
         strength: dict[Attributes, float] = {}
         worth: dict[Attributes, float] = {}
@@ -237,7 +232,7 @@ class Planner:
         return shapes
 
     def _pairs_in(self, one: Measured, shares: Sequence[Floats]) -> list[tuple[Attributes, float, float]]:
-        """Of each pair in a group: its squared departure from independence beyond noise, in records, and the
+        """The squared departure of each pair in a group from independence beyond noise, in records, and the
         share of dependence that its bins may hide.
         """
         noisy, pairs = one.noisy, list[tuple[Attributes, float, float]]()
@@ -254,10 +249,10 @@ class Planner:
 
 @nb.njit(cache=True)
 def _cover(bins, wanted, most_cells):  # type: ignore[no-untyped-def]
-    """Groups of at most so many cells that hold all wanted pairs, shape (n_groups, n_attributes).
+    """Groups of at most `most_cells` cells that cover all wanted pairs, shape (n_groups, n_attributes).
 
-    Each starts with the largest pair that is in none so far, and grows by the attribute that brings most new
-    pairs for the logarithm of its bins.
+    Each group starts with the largest pair not yet covered, and grows by the attribute that adds most new
+    pairs per logarithm of its bins.
     """
     d = len(bins)
     new, members, n = wanted.copy(), np.zeros((d * d, d), np.bool_), 0
@@ -317,9 +312,7 @@ def _predicted(members, bins, lost, signal, needed, unit):  # type: ignore[no-un
 
 @nb.njit(cache=True)
 def _best_levels(group, n_bins, lost, signal, unit, most_cells):  # type: ignore[no-untyped-def]
-    """Bins of each attribute of a group, as indices of levels: more while the predicted error of its pairs
-    falls.
-    """
+    """Bins of each attribute of a group, as indices of levels, refined while the predicted error falls."""
     k, n_levels = len(group), n_bins.shape[1]
     level = np.zeros(k, np.int64)
     now, cells = _group_error(group, level, n_bins, lost, signal, unit)
@@ -357,7 +350,7 @@ def _group_error(group, level, n_bins, lost, signal, unit):  # type: ignore[no-u
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work a fit is worth: it grows with the number of cells that were measured, never with time."""
+    """The size of a fit; it grows with the number of measured cells and does not depend on timing."""
 
     n_components: int
     passes: int
@@ -366,10 +359,10 @@ class Effort:
 
 
 def effort_for(n_cells: int) -> Effort:
-    """More cells carry more structure and less noise, so more components and passes pay.
+    """More cells carry more structure and less noise, so more components and passes pay off.
 
-    Measured: 64 components are enough for 400 cells, 128 for 3,000, and 300 still gain over 256 for 27,000.
-    The mean of three fits is 5 to 15 % better than one; of large tables two, and one, are nearly as good.
+    In measurements, 64 components suffice for 400 cells and 128 for 3,000; 300 still beat 256 for 27,000.
+    The mean of three fits is 5% to 15% better than one fit; on large tables, one or two are nearly as good.
     """
     members = 3 if n_cells < 10_000 else 2 if n_cells < 60_000 else 1
     n_components = int(max(64, min(512, 16 * round(2 * math.sqrt(n_cells) / 16))))

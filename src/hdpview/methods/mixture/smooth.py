@@ -1,4 +1,4 @@
-"""Noise taken off released tables: post-processing of noisy counts, at no cost."""
+"""Remove noise from released tables: post-processing of noisy counts, at no cost."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from hdpview.view.blocks import project_to_simplex
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Share that all codes of an attribute get together, so that no cell is impossible.
+# Share divided among all codes of an attribute, so that no cell is impossible.
 LEAST_SHARE = 1e-5
-# Spreads that coefficients may have without noise: this many at most, from half the least noise upwards.
+# Most spreads that noiseless coefficients may have, from half the smallest noise upwards.
 _MOST_SPREADS = 14
-# How often spreads and coefficients learn from each other, and coefficients that every spread has beforehand.
+# Rounds of expectation maximisation, and prior number of coefficients with each spread.
 _ROUNDS, _BEFOREHAND = 30, 0.1
-# Added to sums of chances that may be 0.
+# Added to sums of probabilities that may be 0.
 _NO_CHANCE = 1e-30
-# Of a contrast, as a share of a code's: rounding must not make it negative.
+# Smallest variance of a contrast, as a share of a code's: rounding must not make it negative.
 _LEAST_VARIANCE = 1e-9
-# Histograms of so few ordered codes have too few contrasts to learn from, so all of them learn together, and
-# the place of the first cut decides too much, so what is kept is the mean over several: shares of the length.
+# Histograms of so few ordered codes have few contrasts, so they are shrunk together. The place of the first
+# cut matters too much there, so results are averaged over several places, given as shares of the length.
 _SHORT, _MIDDLE, _FIRST_CUTS = 16, 0.5, (0.3, 0.4, 0.5, 0.6, 0.7)
-# Codes that a class of a cycle has on average at least: sums over fewer have no less noise than ranges.
+# Fewest codes per class of a cycle on average: sums over fewer have no less noise than ranges.
 _CODES_PER_CLASS = 8
-# Length of a class's indicator beyond those before it; less is what they say already, up to rounding.
+# Smallest part of a class's indicator orthogonal to earlier ones; less is rounding.
 _NEW_DIRECTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """What is known of one attribute's codes.
+    """Estimates of one attribute's codes.
 
     counts: estimates per code, shape (size,).
-    variance: of a code's count, if the sum of its bin were not known better.
-    bins: of codes whose sums are known better, shape (size,). covariance: of these sums.
+    variance: variance of a code's count, ignoring the more precise sum of its bin.
+    bins: the bin of each code, shape (size,); the sums of bins are more precise. covariance: of these sums.
     """
 
     counts: Floats
@@ -50,14 +50,14 @@ class Histogram:
     covariance: Floats
 
     def variances_of(self, n: int, contrasts: _Contrasts) -> Floats:
-        """Of the coefficients of the first n codes."""
+        """Variances of the coefficients of the first n codes."""
         sizes = np.bincount(self.bins).astype(np.float64)
         spread = np.zeros((n, len(sizes)))
         spread[np.arange(n), self.bins[:n]] = 1 / sizes[self.bins[:n]]
         parts = contrasts.forward(spread)
         within = self.variance * (1 - parts**2 @ sizes)
-        found: Floats = within + ((parts @ self.covariance) * parts).sum(axis=1)
-        return np.maximum(found, _LEAST_VARIANCE * self.variance)
+        variances: Floats = within + ((parts @ self.covariance) * parts).sum(axis=1)
+        return np.maximum(variances, _LEAST_VARIANCE * self.variance)
 
 
 def shares_of(axes: Sequence[Axis], known: Sequence[Histogram], total: float) -> list[Floats]:
@@ -82,9 +82,9 @@ def shares_of(axes: Sequence[Axis], known: Sequence[Histogram], total: float) ->
 def _shrunk(
     axes: Sequence[Axis], known: Sequence[Histogram], runs: Sequence[tuple[int, float]]
 ) -> list[Floats]:
-    """Counts of the ordered codes of attributes, cut in two at first as given, their contrasts shrunk.
+    """Counts of the ordered codes of attributes with shrunk contrasts; `first_cut` places the first cut.
 
-    Contrasts of the same depth tell of each other what to expect; of short histograms across attributes.
+    Contrasts of the same depth are shrunk together; in short histograms, across attributes.
     """
     bases = [_Contrasts(axes[a].n_ordered, cut) for a, cut in runs]
     lengths = [len(basis.level) for basis in bases]
@@ -99,7 +99,7 @@ def _shrunk(
     alike = [-1.0 - cut if n <= _SHORT else float(a) for (a, cut), n in zip(runs, lengths, strict=True)]
     level = np.concatenate([basis.level for basis in bases])
     group = np.repeat(np.unique(alike, return_inverse=True)[1], lengths) * (int(level.max()) + 1) + level
-    # The sum of all codes is not shrunk: nothing says that it is small.
+    # The sum of all codes is not shrunk: there is no reason to expect a small one.
     contrast, kept = level > 0, np.ones(len(flat))
     kept[contrast] = kept_shares(flat[contrast], variance[contrast], group[contrast])
     parts = zip(
@@ -114,10 +114,10 @@ def _shrunk(
 def _with_cycles(
     cycles: Sequence[Bins], counts: Floats, basis: _Contrasts, shrunk: Floats, kept: Floats, variance: Floats
 ) -> Floats:
-    """Counts from shrunk contrasts, with what shrinkage took from classes of codes that recur.
+    """Counts from shrunk contrasts, with the signal of recurring classes added back.
 
-    Sums over all Sundays are known well, but runs of days hardly show them. So departures of the counts from
-    the shrunk ones are shrunk once more along the cycles, as far as they are noise that was not yet kept.
+    Sums over all Sundays are precise, but contrasts between runs of days hardly capture them. So the
+    differences between counts and shrunk counts are shrunk once more along the cycles.
     """
     smooth = basis.backward(shrunk)
     along, group = _cycle_basis([bins for bins in cycles if len(bins) >= _CODES_PER_CLASS * (bins.max() + 1)])
@@ -130,7 +130,7 @@ def _with_cycles(
 
 
 def _cycle_basis(cycles: Sequence[Bins]) -> tuple[Floats, Ints]:
-    """An orthonormal basis of what differs between classes, (n, n_differences), and the cycle of each."""
+    """An orthonormal basis of differences between classes, (n, n_differences), and the cycle of each."""
     if not cycles:
         return np.zeros((0, 0)), np.zeros(0, np.int64)
     members = [(bins[:, None] == np.unique(bins)[1:]).astype(np.float64) for bins in cycles]
@@ -148,18 +148,18 @@ def kept_shares(
     part_of_group: Ints | None = None,
     first: Ints | None = None,
 ) -> Floats:
-    """What share of each coefficient is more than noise: empirical Bayes, shape as given.
+    """The share of each coefficient that is signal, by empirical Bayes, in the shape of the coefficients.
 
-    Without noise the coefficients of a group are drawn from a mixture of normal distributions around 0 with
-    spreads from none to large. How common each spread is, the group's own coefficients tell (expectation
-    maximisation); the share is that of the posterior mean.
+    The model draws the noiseless coefficients of a group from a mixture of centred normal distributions, with
+    spreads from 0 to large. Expectation maximisation estimates the frequency of each spread from the group's
+    coefficients; the share is that of the posterior mean.
 
-    group: numbers from 0 on, of coefficients that have this in common. Spreads are those of parts: first: of
-    each its first coefficient. One part by default.
+    group: number of each coefficient's group, from 0. first: the first coefficient of each part, which has
+    spreads of its own; one part by default.
     """
     first = np.zeros(1, np.int64) if first is None else first
     part_of_group = np.zeros(int(group.max()) + 1, np.int64) if part_of_group is None else part_of_group
-    # None, and from half the least noise to the greatest coefficient in even steps of their logarithm.
+    # 0, and from half the smallest noise to the largest coefficient in even steps of their logarithm.
     least = 0.5 * np.sqrt(np.minimum.reduceat(variance, first))
     most = np.maximum(np.maximum.reduceat(np.abs(coefficients), first), 4.0 * least)
     n_steps = np.minimum(_MOST_SPREADS - 1, np.ceil(np.log2(most / least)).astype(np.int64) + 1)
@@ -173,7 +173,7 @@ def kept_shares(
 
 @nb.njit(cache=True, nogil=True)
 def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand):  # type: ignore[no-untyped-def]
-    """spread: a row for all groups that have it in `spreads_of`, filled up with -1."""
+    """spread: one row for all groups that use it in `spreads_of`, padded with -1."""
     n, n_spreads = len(coefficients), spread.shape[1]
     density = np.empty((n, n_spreads), np.float32)
     for i in range(n):
@@ -203,12 +203,11 @@ def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand)
 
 
 class Shrinkage:
-    """What of departures from a model is more than noise, for all tables of a release at once.
+    """Shrinks departures from a model, for all tables of a release at once.
 
-    Departures are taken apart along every ordered axis into contrasts between halves of runs (an orthonormal
-    basis, so that noise is the same in all of them). Along other axes nothing is taken apart: their codes
-    have no neighbours. Coefficients of the same lengths of runs in the same table are shrunk by what they
-    tell of each other.
+    Along every ordered axis, departures are transformed into contrasts between halves of runs (an orthonormal
+    basis, so that noise is equal in all of them). Other axes stay as they are: their codes have no
+    neighbours. Coefficients of runs of the same lengths in the same table are shrunk together.
     """
 
     def __init__(
@@ -217,7 +216,7 @@ class Shrinkage:
         shapes: Sequence[tuple[int, ...]],
         variances: Sequence[float],
     ) -> None:
-        """Per table: ordered bins of each axis, from the first on; all bins; variance of a cell's noise."""
+        """Per table: number of ordered bins of each axis; all bins; variance of a cell's noise."""
         bases: dict[int, _Contrasts] = {}
         groups, axes, n_groups, table_of_group = [], [], 0, []
         sizes = [math.prod(shape) for shape in shapes]
@@ -248,7 +247,7 @@ class Shrinkage:
         ).reshape(-1, 6)
 
     def __call__(self, departures: Floats) -> Floats:
-        """Departures of all cells of all tables, one table after the other, each in C order."""
+        """Shrunk departures of all cells of all tables, one table after the other, each in C order."""
         coefficients = departures.copy()
         _transform(coefficients, self._axes, self._bases, False)
         coefficients *= kept_shares(
@@ -260,7 +259,7 @@ class Shrinkage:
 
 @nb.njit(cache=True, nogil=True)
 def _transform(cells, axes, bases, backward):  # type: ignore[no-untyped-def]
-    """To coefficients along each axis, or back, in place."""
+    """Transform cells to coefficients along each axis, or back, in place."""
     for j in range(len(axes)):
         first, before, size, after, n, start = axes[j]
         for outer in range(before):
@@ -279,15 +278,15 @@ def _transform(cells, axes, bases, backward):  # type: ignore[no-untyped-def]
 
 class _Contrasts:
     """An orthonormal basis for n > 1 ordered codes: their mean, and contrasts between halves of runs of them.
-    Works by running sums along the first axis, so that 65,536 codes are no trouble.
+    Uses running sums along the first axis, which is fast even for 65,536 codes.
 
-    level: shape (n,), of each coefficient: 0 for the mean, else the depth of a run.
+    level: shape (n,), level of each coefficient: 0 for the mean, else the depth of its run.
     """
 
     def __init__(self, n: int, first_cut: float = _MIDDLE) -> None:
-        """first_cut: where all codes are cut in two, as a share of their number."""
+        """first_cut: place of the first cut, as a share of the number of codes."""
         self._n = n
-        # Of each run the first code, the one that it is cut before, the one after the last, and the depth.
+        # Each run: its first code, the code it is cut before, the code after its last, and its depth.
         runs = [(0, min(max(1, math.ceil(n * first_cut)), n - 1), n, 1)]
         for first, cut, last, at in runs:
             halves = ((first, cut), (cut, last))
@@ -307,7 +306,7 @@ class _Contrasts:
         return np.concatenate([sums[-1:] / math.sqrt(self._n), left - right])
 
     def backward(self, coefficients: Floats) -> Floats:
-        """The cells of which these are the coefficients."""
+        """The cells with these coefficients."""
         steps = np.zeros((self._n + 1, *coefficients.shape[1:]))
         left, right = ((own * coefficients[1:].T).T for own in (self._left, self._right))
         np.add.at(steps, self._start, left)

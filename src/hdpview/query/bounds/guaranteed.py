@@ -35,11 +35,11 @@ _CHANCE_USED = 0.02  # of the chance to fail that is asked for
 def guaranteed(view: ViewData, quantities: Sequence[Quantity], confidence: float) -> Floats:
     """Lower and upper ends for every quantity, shape (n, 2)."""
     each = confidence_of_each(len(view.parts), 1.0 - _CHANCE_USED * (1.0 - confidence))
-    found = np.zeros((len(quantities), 2))
+    ends = np.zeros((len(quantities), 2))
     for part in view.parts:
         bounds = _from_blocks if isinstance(part.components, Blocks) else _from_tables
-        found += bounds(part, quantities, view.schema, each)
-    return found
+        ends += bounds(part, quantities, view.schema, each)
+    return ends
 
 
 class _Bounds(NamedTuple):
@@ -58,15 +58,15 @@ class _Bounds(NamedTuple):
 
 
 def _bounds(quantity: Quantity, schema: Schema) -> list[_Bounds]:
-    found = []
+    bounds = []
     for box, values, times in quantity:
         if times is not ONE:
             raise QueryError("No interval of this is guaranteed; ask for the typical one.")
         reached = {a: reach(schema.attributes[a], condition) for a, condition in box.items()}
         certain = {a: codes.certain for a, codes in reached.items()}
         possible = {a: codes.possible for a, codes in reached.items()}
-        found.append(_Bounds(certain, possible, values.attribute, values.least, values.greatest))
-    return found
+        bounds.append(_Bounds(certain, possible, values.attribute, values.least, values.greatest))
+    return bounds
 
 
 # From blocks
@@ -76,11 +76,11 @@ def _from_blocks(part: ViewPart, quantities: Sequence[Quantity], schema: Schema,
     blocks = part.components
     assert isinstance(blocks, Blocks)
     law, noisy = NoiseLaw(blocks.noise_scale), blocks.noisy_counts.astype(np.float64)
-    found = np.empty((len(quantities), 2))
+    ends = np.empty((len(quantities), 2))
     for q, quantity in enumerate(quantities):
         for side, weight in enumerate(_extreme_weights(blocks, _bounds(quantity, schema))):
-            found[q, side] = weight @ noisy + (2 * side - 1) * _weighted_width(weight, law, confidence)
-    return found
+            ends[q, side] = weight @ noisy + (2 * side - 1) * _weighted_width(weight, law, confidence)
+    return ends
 
 
 def _extreme_weights(blocks: Blocks, parts: Sequence[_Bounds]) -> tuple[Floats, Floats]:
@@ -267,6 +267,6 @@ _table_bounds = lru_cache(maxsize=64)(_TableBounds)
 
 
 def _extreme_of_bins(weight: Floats, bins: NDArray[np.int32], side: int) -> Floats:
-    found = np.full(int(bins.max()) + 1, -np.inf if side else np.inf)
-    (np.maximum if side else np.minimum).at(found, bins, weight)
-    return found
+    extremes = np.full(int(bins.max()) + 1, -np.inf if side else np.inf)
+    (np.maximum if side else np.minimum).at(extremes, bins, weight)
+    return extremes

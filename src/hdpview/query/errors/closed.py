@@ -1,4 +1,4 @@
-"""Errors in closed form: variances and covariances of estimates, whatever components a view is made of.
+"""Errors in closed form: variances and covariances of estimates, for views of any components.
 
 For a mixture they are sums over the kernels of its error model. Errors of the parts of a merged view add up.
 """
@@ -33,14 +33,13 @@ from hdpview.view.quality import N_ORDERS
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-_MAX_TERM_PAIRS = 64  # of one quantity; beyond, standard errors of terms are added up instead of combined
+_MAX_TERM_PAIRS = 64  # of one quantity; beyond, standard errors of terms are added up instead
 
 
 class NoiseSums(NamedTuple):
-    """Noise in estimates, shape (n,) each: its variance, its fourth cumulant, and the largest weight of one
-    count.
+    """Noise in estimates, shape (n,) each: variance, fourth cumulant, and largest weight of one count.
 
-    scale: of discrete Laplace noise on single counts; 0 where there is none.
+    scale: of discrete Laplace noise on single counts; 0 without such noise.
     """
 
     variance: Floats
@@ -49,7 +48,7 @@ class NoiseSums(NamedTuple):
     scale: float
 
     def plus(self, other: NoiseSums) -> NoiseSums:
-        """Of sums of the same estimates from two parts of a view."""
+        """Noise in sums of the same estimates from two parts of a view."""
         return NoiseSums(
             self.variance + other.variance,
             self.fourth + other.fourth,
@@ -62,7 +61,7 @@ class NoiseSums(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):
             kurtosis = np.where(self.variance > 0, self.fourth / self.variance**2, 0.0)
         width = bounded_quantile(kurtosis, confidence) * np.sqrt(self.variance) + 0.5 * self.largest
-        # Where nearly all noise is 0, a standard deviation misses the tails: the largest weight needs this.
+        # If nearly all noise is 0, a standard deviation misses the tails; the largest weight covers them.
         least = NoiseLaw(self.scale).quantile_of_one(confidence) if self.scale else 0
         return np.where(self.variance > 0, np.maximum(width, least * self.largest), 0.0)
 
@@ -70,9 +69,9 @@ class NoiseSums(NamedTuple):
 class Evaluation(NamedTuple):
     """Estimates and their errors, shape (n,) each.
 
-    estimate: the consistent reading. raw: the unbiased one, for blocks; equal to the estimate for a mixture.
-    noise: of the raw reading.
-    variance: squared error to expect of the consistent reading; raw_variance: of the raw one.
+    estimate: the consistent estimate. raw: the unbiased one of blocks; a mixture has the same for both.
+    noise: noise in the raw estimate.
+    variance: expected squared error of the consistent estimate; raw_variance: of the raw one.
     """
 
     estimate: Floats
@@ -103,14 +102,14 @@ class Evaluation(NamedTuple):
 def evaluate(view: ViewData, asked: Batch | Grids, records: Batch | None = None) -> Evaluation:
     """Every quantity, with its errors.
 
-    records: for quantities that may be negative, counts of the records that they are about: one count per k
+    records: for quantities that may be negative, counts of the underlying records: one count per k
         consecutive quantities; its lift scales their model error.
     """
-    found = (
+    evaluations = (
         _of_blocks(part, asked) if isinstance(part.components, Blocks) else _of_mixture(part, asked, records)
         for part in view.parts
     )
-    return reduce(Evaluation.plus, found)
+    return reduce(Evaluation.plus, evaluations)
 
 
 def _of_blocks(part: ViewPart, asked: Batch | Grids) -> Evaluation:
@@ -123,12 +122,12 @@ def _of_blocks(part: ViewPart, asked: Batch | Grids) -> Evaluation:
         law.scale,
     )
     uneven = noise.variance + (np.array(part.quality.factors)[_orders(asked)] * sums.spread) ** 2
-    # How far counts were moved to be consistent counts as error.
+    # The distance between raw and consistent counts counts as error.
     return Evaluation(sums.estimate, sums.raw, noise, uneven + (sums.raw - sums.estimate) ** 2, uneven)
 
 
 def _orders(asked: Batch | Grids) -> Ints:
-    """Which of the factors of `Quality` each quantity has, shape (n,)."""
+    """The index of each quantity's factor in `Quality`, shape (n,)."""
     batch = asked.cells if isinstance(asked, Grids) else asked
     return np.clip(batch.n_attributes, 1, N_ORDERS) - 1
 
@@ -149,7 +148,7 @@ def _of_mixture(part: ViewPart, asked: Batch | Grids, records: Batch | None = No
 
 
 class Scales(NamedTuple):
-    """Estimates, squared errors that are known, and those of the model per unit of each squared factor.
+    """Estimates, known squared errors, and those of the model per unit of each squared factor.
 
     Shapes (n,), (n,) and (N_ORDERS, n).
     """
@@ -160,7 +159,7 @@ class Scales(NamedTuple):
 
 
 def model_scales(part: ViewPart, batch: Batch) -> Scales:
-    """What a view's errors are made of, apart from the factors that say how large they are."""
+    """The parts of a view's errors, before they are scaled by the factors of `Quality`."""
     if isinstance(part.components, Blocks):
         sums = block_sums(part.components, batch)
         noise = NoiseLaw(part.components.noise_scale).variance * sums.squares
@@ -180,16 +179,16 @@ def covariances(
 ) -> Floats:
     """Expected products of the errors of m quantities in each of n groups, shape (m, m, n).
 
-    asked: the i-th quantity of all groups. quantities: the same one by one, which views of blocks need:
+    asked: the i-th quantity of all groups. quantities: the same as single quantities, for views of blocks:
         quantities[i][g] is the i-th of group g.
     """
-    found = np.zeros((len(asked), len(asked), len(asked[0])))
+    products = np.zeros((len(asked), len(asked), len(asked[0])))
     for part in view.parts:
         if isinstance(part.components, Blocks):
             spreads = block_spreads(part.components, quantities, view.schema)
             size = np.array(part.quality.factors)[np.stack(list(map(_orders, asked)))] * spreads.spread
             noise = NoiseLaw(part.components.noise_scale).variance * spreads.squares
-            found += noise + size[:, None] * size[None, :] * spreads.correlation
+            products += noise + size[:, None] * size[None, :] * spreads.correlation
             continue
         model = error_model(part)
         terms = [_read(model, each) for each in asked]
@@ -198,36 +197,36 @@ def covariances(
             for each, own in zip(asked, terms, strict=True)
         ]
         lift, least = _lifts(model, terms, estimates), np.stack([_min_error(own) for own in terms])
-        found += least[:, None] * least[None, :]
+        products += least[:, None] * least[None, :]
         for i, j in zip(*np.tril_indices(len(asked)), strict=True):
             errors = _summed(model, terms[i], terms[j])
             added = errors.together(model, np.sqrt(lift[i] * lift[j]))
-            found[i, j] += added
+            products[i, j] += added
             if i != j:
-                found[j, i] += added
-    return found
+                products[j, i] += added
+    return products
 
 
 def rests_on_tables(part: ViewPart, batch: Batch) -> Flags:
     """Whether all attributes of each quantity lie in one released table, and no bin is cut, shape (n,)."""
     sizes = part.components.sizes
-    outside = np.ones((len(sizes), len(part.tables)))  # 1 for attributes that a table does not count
+    outside = np.ones((len(sizes), len(part.tables)))  # 1 if the attribute is not in the table
     for number, table in enumerate(part.tables):
         outside[list(table.attributes), number] = 0.0
-    asked = np.zeros((len(batch), len(sizes) + 1))  # a column more, for no attribute
+    asked = np.zeros((len(batch), len(sizes) + 1))  # one extra column for "no attribute"
     asked[batch.quantity[:, None], batch.attribute] = 1.0
-    found: Flags = (asked[:, :-1] @ outside == 0.0).any(axis=1)
+    in_one_table: Flags = (asked[:, :-1] @ outside == 0.0).any(axis=1)
     cuts = batch.of_functions(np.array(False), lambda _, own: own.cuts)[batch.place].any(axis=1)
-    found[batch.quantity[cuts]] = False
-    return found
+    in_one_table[batch.quantity[cuts]] = False
+    return in_one_table
 
 
 # Errors of a mixture: sums of kernels over pairs of terms.
 
 
 class _Errors(NamedTuple):
-    """Expected products of errors, shape (n,): of noise and misfit in tables; of the model, per unit of each
-    squared factor, shape (N_ORDERS, n); of dependence inside the bins of tables; and of bins that are cut.
+    """Expected products of errors, shape (n,): from noise and misfit of tables; from the model, per unit of
+    each squared factor, shape (N_ORDERS, n); from dependence inside bins of tables; and from cut bins.
     """
 
     noise: Floats
@@ -236,15 +235,15 @@ class _Errors(NamedTuple):
     inside: Floats
 
     def together(self, model: ErrorModel, lift: Floats) -> Floats:
-        """All of them. lift: how many times more records lie there than if attributes were independent."""
-        found: Floats = (self.noise + model.levels @ self.model + self.within) * lift
-        return found + self.inside * lift**2
+        """Sum of all errors. lift: ratio of records to those under independence; errors grow with it."""
+        total: Floats = (self.noise + model.levels @ self.model + self.within) * lift
+        return total + self.inside * lift**2
 
 
 class _Terms(NamedTuple):
-    """A batch, and of each of its functions, as `place` numbers them: its mean over records, shape (n,), how
-    much larger its plain mean over bins is, for each binning of its attribute, shape (n, n_binnings), and the
-    usual size of its values where they are not 0, shape (n,).
+    """A batch with, for each of its functions (numbered as in `place`), its mean over records, shape (n,);
+    the excess of its plain mean over bins, per binning of its attribute, shape (n, n_binnings); and the
+    typical size of its non-zero values, shape (n,).
     """
 
     batch: Batch
@@ -256,9 +255,9 @@ class _Terms(NamedTuple):
 class _Pairs(NamedTuple):
     """Pairs of terms, shape (n_pairs, width) each.
 
-    attribute: the attributes that either term has a function of, −1 for none.
-    left, right: each term's function of it, as `place` numbers them, 0 for none.
-    which: the pair of functions, by its number in moments, 0 where one is missing.
+    attribute: attributes of which either term has a function, −1 for none.
+    left, right: each term's function of it, numbered as in `place`, 0 for none.
+    which: number of the pair of functions in moments, 0 if one is missing.
     """
 
     attribute: Ints
@@ -279,7 +278,7 @@ def _read(model: ErrorModel, asked: Batch | Grids) -> _Terms:
 
 
 def _usual_size(functions: Functions, margin: Floats) -> Floats:
-    """Root mean square over records of the values of each function that are not 0, shape (n,)."""
+    """Root mean square over records of the non-zero values of each function, shape (n,)."""
     values = functions.values
     records = (values != 0.0) @ margin
     squares = np.divide(values**2 @ margin, records, out=np.zeros(len(values)), where=records > 0)
@@ -288,36 +287,36 @@ def _usual_size(functions: Functions, margin: Floats) -> Floats:
 
 
 def _lift(model: ErrorModel, terms: _Terms, estimate: Floats) -> Floats:
-    """How many times more records lie there than if attributes were independent, at least 1, shape (n,)."""
+    """Ratio of records to those expected under independence, at least 1, shape (n,)."""
     batch = terms.batch
     independent = model.total * batch.sums(batch.constant * terms.mean[batch.place].prod(axis=1))
-    found: Floats = np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0)
-    return np.maximum(found, 1.0)
+    lift: Floats = np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0)
+    return np.maximum(lift, 1.0)
 
 
 def _lifts(model: ErrorModel, terms: Sequence[_Terms], estimates: Sequence[Floats | None]) -> Floats:
     """The lift of each quantity in each group, shape (m, n).
 
-    estimates: of counts; None for sums of values, which take the lift of the largest count of their group.
+    estimates: of counts; None for sums of values, which use the lift of their group's largest count.
     """
-    found = np.ones((len(terms), len(terms[0].batch)))
-    largest = np.full(found.shape[1], -np.inf)
-    of_largest = np.ones(found.shape[1])
-    for own, each, estimate in zip(found, terms, estimates, strict=True):
+    lifts = np.ones((len(terms), len(terms[0].batch)))
+    largest = np.full(lifts.shape[1], -np.inf)
+    of_largest = np.ones(lifts.shape[1])
+    for own, each, estimate in zip(lifts, terms, estimates, strict=True):
         if estimate is not None:
             own[:] = _lift(model, each, estimate)
             of_largest = np.where(estimate > largest, own, of_largest)
             largest = np.maximum(estimate, largest)
-    found[[estimate is None for estimate in estimates]] = of_largest
-    return found
+    lifts[[estimate is None for estimate in estimates]] = of_largest
+    return lifts
 
 
 def _min_error(terms: _Terms) -> Floats:
-    """Error of each quantity if there are a few records more than the model sees."""
-    batch, found = terms.batch, np.zeros(len(terms.batch))
+    """Error of each quantity if there are a few more records than the model predicts."""
+    batch, largest = terms.batch, np.zeros(len(terms.batch))
     sizes = np.abs(batch.constant) * terms.size[batch.place].prod(axis=1)
-    np.maximum.at(found, batch.quantity, sizes)
-    return np.where(batch.n_attributes > 1, MIN_ERROR_RECORDS * found, 0.0)
+    np.maximum.at(largest, batch.quantity, sizes)
+    return np.where(batch.n_attributes > 1, MIN_ERROR_RECORDS * largest, 0.0)
 
 
 def _summed(model: ErrorModel, left: _Terms, right: _Terms) -> _Errors:
@@ -334,11 +333,11 @@ def _summed(model: ErrorModel, left: _Terms, right: _Terms) -> _Errors:
     width = np.maximum(n_right, 1)[quantity]
     first_left, first_right = (np.cumsum(each) - each for each in (n_left, n_right))
     i, j = first_left[quantity] + place // width, first_right[quantity] + place % width
-    found = _by_quantity(_of_terms(model, left, right, i, j), quantity, n)
+    errors = _by_quantity(_of_terms(model, left, right, i, j), quantity, n)
     if few.all():
-        return found
+        return errors
     roots = [_roots(model, each, ~few) for each in (left, right)]
-    return _Errors(*(own + one * other for own, one, other in zip(found, *roots, strict=True)))
+    return _Errors(*(own + one * other for own, one, other in zip(errors, *roots, strict=True)))
 
 
 def _by_quantity(errors: _Errors, quantity: Ints, n: int) -> _Errors:
@@ -349,11 +348,11 @@ def _by_quantity(errors: _Errors, quantity: Ints, n: int) -> _Errors:
 
 
 def _roots(model: ErrorModel, terms: _Terms, chosen: Flags) -> _Errors:
-    """Standard errors of all terms of the chosen quantities, added up: a bound on that of their sum."""
+    """Sum of the standard errors of all terms of the chosen quantities: a bound on that of the terms' sum."""
     quantity = terms.batch.quantity
     some = np.flatnonzero(chosen[quantity])
-    found = _of_terms(model, terms, terms, some, some)
-    roots = _Errors(*(np.sqrt(np.maximum(each, 0.0)) for each in found))
+    errors = _of_terms(model, terms, terms, some, some)
+    roots = _Errors(*(np.sqrt(np.maximum(each, 0.0)) for each in errors))
     return _by_quantity(roots, quantity[some], len(terms.batch))
 
 
@@ -361,7 +360,7 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
     """Expected products of the errors of terms `i` of one batch and `j` of another, shape (n_pairs,)."""
     pairs, moments = _pairs(model, left, right, i, j)
     n, width = pairs.attribute.shape
-    # Terms with themselves have one side: the first is then the last, too.
+    # Terms paired with themselves have one side, which is then both the first and the last.
     sides = [(left, pairs.left), (right, pairs.right)]
     if left is right and pairs.left is pairs.right:
         sides = sides[:1]
@@ -375,10 +374,10 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
     }
 
     def weight(positions: tuple[int, ...], rows: Ints | slice) -> Floats:
-        """What counts of some attributes together are multiplied with: the means of all others' functions,
-        over records; over bins as far as released tables count them together.
+        """The factor of joint counts of some attributes: the product of the means of all other attributes'
+        functions, over bins if a released table counts them together, otherwise over records.
         """
-        found = np.ones(len(pairs.attribute[rows]))
+        factors = np.ones(len(pairs.attribute[rows]))
         for other in range(width):
             if other in positions:
                 continue
@@ -391,8 +390,8 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
                     here = piece[rows]
                     binning = model.piece_binning[here, pairs.attribute[rows, other]]
                     factor = factor + model.of_pieces["kept"][here] * terms.shift[place[rows, other], binning]
-                found *= factor if len(sides) == 2 else factor**2
-        return found
+                factors *= factor if len(sides) == 2 else factor**2
+        return factors
 
     every = slice(None)
     noise = model.total_variance * weight((), every)
@@ -429,31 +428,31 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
 def _without(factors: Floats, positions: Sequence[int]) -> Floats:
     """Products of all but some columns, shape (n,)."""
     others = [position for position in range(factors.shape[1]) if position not in positions]
-    found: Floats = factors[:, others].prod(axis=1)
-    return found
+    product: Floats = factors[:, others].prod(axis=1)
+    return product
 
 
 def _summed_by_order(mean: Floats, which: Ints, moments: Moments) -> tuple[Floats, Floats]:
-    """Of pairs of terms: Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the
-    others, (N_ORDERS, n); and what is left open inside bins, (n,).
+    """For pairs of terms: Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the
+    others, (N_ORDERS, n); and the uncertainty inside bins, (n,).
     """
     n, width = which.shape
     inside = np.zeros(n)
-    found = np.zeros((N_ORDERS + 1, n))
-    found[0] = 1.0
+    sums = np.zeros((N_ORDERS + 1, n))
+    sums[0] = 1.0
     for position in range(width):
         own, pair = mean[:, position], which[:, position]
         covariance = moments.covariance[pair, 0]
-        inside = inside * own + found[0] * moments.inside[pair]
-        last = found[-1] * (own + covariance) + found[-2] * covariance
-        found[1:-1] = found[1:-1] * own + found[:-2] * covariance
-        found[0] *= own
-        found[-1] = last
-    return found[1:], inside
+        inside = inside * own + sums[0] * moments.inside[pair]
+        last = sums[-1] * (own + covariance) + sums[-2] * covariance
+        sums[1:-1] = sums[1:-1] * own + sums[:-2] * covariance
+        sums[0] *= own
+        sums[-1] = last
+    return sums[1:], inside
 
 
 def _pairs(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) -> tuple[_Pairs, Moments]:
-    """Pairs of terms, and the moments of all different pairs of functions in them."""
+    """Pairs of terms, and the moments of all distinct pairs of functions in them."""
     if left is right and i is j:
         which = left.batch.place[i]
         return _Pairs(left.batch.attribute[i], which, which, which), _moments(model, left, right, None)
@@ -468,24 +467,24 @@ def _pairs(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) -> 
 def _moments(model: ErrorModel, left: _Terms, right: _Terms, pairs: Ints | None) -> Moments:
     """Moments of pairs of functions, after those of no pair, which are 0.
 
-    pairs: the number of the left function times the number of functions on the right, plus that of the
-        right one, rising; None for all functions with themselves.
+    pairs: index of the left function times the number of right functions, plus the index of the right one,
+        ascending; None for all functions with themselves.
     """
     none = np.zeros((1, model.n_binnings))
-    found = [Moments(none, none, none, np.zeros(1))]
+    moments = [Moments(none, none, none, np.zeros(1))]
     for a, functions in left.batch.functions.items():
         others, start = right.batch.functions.get(a), left.batch.offset[a]
         if others is None:
             continue
         end = start + len(functions)
         if pairs is None:
-            found.append(model.codes[a].moments(functions, functions, None, None))
+            moments.append(model.codes[a].moments(functions, functions, None, None))
             continue
         ends = np.searchsorted(pairs, np.array([start, end]) * len(right.mean))
         own, other = np.divmod(pairs[slice(*ends)], len(right.mean))
         other -= right.batch.offset[a]
-        found.append(model.codes[a].moments(functions, others, own - start, other))
-    return Moments(*map(np.concatenate, zip(*found, strict=True)))
+        moments.append(model.codes[a].moments(functions, others, own - start, other))
+    return Moments(*map(np.concatenate, zip(*moments, strict=True)))
 
 
 def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, Ints]:
@@ -499,7 +498,7 @@ def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, In
     attribute = np.concatenate([own, extra], axis=1)
     left_place = np.concatenate([place, np.zeros_like(extra)], axis=1)
     right_place = np.concatenate([in_other, np.where(extra >= 0, other_place, 0)], axis=1)
-    # Attributes first: columns that no pair of terms needs are cut off.
+    # Attributes come first, so that columns that no pair of terms needs can be cut off.
     order = np.argsort(attribute < 0, axis=1, kind="stable")
     width = int((attribute >= 0).sum(axis=1).max(initial=0))
     attribute, left_place, right_place = (

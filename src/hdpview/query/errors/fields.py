@@ -135,8 +135,8 @@ class _Map:
     def __call__(self, classes: Floats) -> Floats:
         """Coordinates of functions, shape (n, self.n); those of the same array are computed once."""
         if id(classes) not in self._known:
-            found = self._apply(classes)
-            self._known[id(classes)] = classes, found if self._basis is None else found @ self._basis
+            mapped = self._apply(classes)
+            self._known[id(classes)] = classes, mapped if self._basis is None else mapped @ self._basis
         return self._known[id(classes)][1]
 
 
@@ -155,13 +155,13 @@ class _Fields:
         self.model, self.n_draws = model, n_draws
         self.normals = _Normals(n_draws, seed)
         self._maps: dict[tuple[int, Hashable], _Map] = {}
-        found: dict[int, list[Floats]] = {}
+        functions: dict[int, list[Floats]] = {}
         for cluster in (cluster for scan in scans for cluster in scan.clusters):
             for axis, a in enumerate(cluster.attributes):
                 classes = cluster.classes[axis]
                 rows = np.moveaxis(cluster.functions, 2 + axis, -1).reshape(-1, len(classes))
-                found.setdefault(a, []).append(rows @ classes if len(rows) < len(classes) else classes)
-        self._functions = {a: np.concatenate(rows) for a, rows in found.items()}
+                functions.setdefault(a, []).append(rows @ classes if len(rows) < len(classes) else classes)
+        self._functions = {a: np.concatenate(rows) for a, rows in functions.items()}
 
     def _map(self, a: int, name: Hashable, apply: Callable[[Floats], Floats]) -> _Map:
         """The map of this name, reduced to what the statement's functions span."""
@@ -184,8 +184,8 @@ class _Fields:
 
         def apply(values: Floats) -> Floats:
             of_bins = codes.over_bins(values, binning)
-            found: Floats = (of_bins - of_bins.mean(axis=1, keepdims=True)) * np.sqrt(codes.kept[binning])
-            return found
+            moved: Floats = (of_bins - of_bins.mean(axis=1, keepdims=True)) * np.sqrt(codes.kept[binning])
+            return moved
 
         return self._map(a, ("plain", binning), apply)
 
@@ -313,7 +313,7 @@ class _Fields:
 
     def _squares(self, scan: Scan, maps: dict[int, _Map]) -> Floats:
         """Squared norms of coordinates times squared means of other attributes, shape (n_bases, *grid)."""
-        found = []
+        products = []
         for j in range(len(scan.bases)):
 
             def squares(cluster: _Cluster) -> Floats:
@@ -322,8 +322,8 @@ class _Fields:
                 norms: Floats = (values**2).sum(axis=tuple(range(2, values.ndim)))
                 return norms
 
-            found.append(_grid_product(scan, j, squares))
-        return np.stack(found)
+            products.append(_grid_product(scan, j, squares))
+        return np.stack(products)
 
     def _second_moments(self, cluster: _Cluster) -> Floats:
         """Squared norms of all coordinates, those of the mean among them, shape (n_keys, n_specs); of tied
@@ -334,8 +334,8 @@ class _Fields:
         both = (
             _contract(cluster, {a: own(a) for a in cluster.attributes}) for own in (self._codes, self._mean)
         )
-        found: Floats = sum((each**2).sum(axis=-1) for each in both)
-        return found
+        norms: Floats = sum((each**2).sum(axis=-1) for each in both)
+        return norms
 
     def _record_means(self, cluster: _Cluster, of_values: Callable[[Floats], NDArray[Any]]) -> Floats:
         """Means over records of a function of what they add, shape (n_keys, n_specs)."""
@@ -368,15 +368,15 @@ class _Fields:
             self.model.total * _grid_product(scan, j, means).reshape(-1) for j in range(len(scan.bases))
         ]
         n_groups = scan.estimate.shape[1]
-        found = np.ones((len(scan.bases), n_groups))
+        lifts = np.ones((len(scan.bases), n_groups))
         largest, of_largest = np.full(n_groups, -np.inf), np.ones(n_groups)
         for j, (base, expected) in enumerate(zip(scan.bases, independent, strict=True)):
             if base.is_count:
-                np.divide(scan.estimate[j], expected, out=found[j], where=expected > 0)
-                of_largest = np.where(scan.estimate[j] > largest, found[j], of_largest)
+                np.divide(scan.estimate[j], expected, out=lifts[j], where=expected > 0)
+                of_largest = np.where(scan.estimate[j] > largest, lifts[j], of_largest)
                 largest = np.maximum(scan.estimate[j], largest)
-        found[[not base.is_count for base in scan.bases]] = of_largest
-        return np.maximum(found, 1.0)
+        lifts[[not base.is_count for base in scan.bases]] = of_largest
+        return np.maximum(lifts, 1.0)
 
 
 def _group_key(scan: Scan) -> Hashable:
@@ -408,7 +408,7 @@ def _draw_block_errors(part: ViewPart, scans: Sequence[Scan], n_draws: int, seed
     blocks, normals = part.components, _Normals(n_draws, seed)
     assert isinstance(blocks, Blocks)
     noise = normals("noise", len(blocks)) * math.sqrt(NoiseLaw(blocks.noise_scale).variance)
-    found = []
+    draws = []
     for scan in scans:
         n_attributes = sum(len(cluster.attributes) for cluster in scan.clusters)
         factor = part.quality.factors[min(max(n_attributes, 1), N_ORDERS) - 1]
@@ -420,8 +420,8 @@ def _draw_block_errors(part: ViewPart, scans: Sequence[Scan], n_draws: int, seed
             spread = cut_deviation(weight, square)
             records = spread @ blocks.weight + hidden_records(blocks) * spread.max(axis=1, initial=0.0)
             errors[:, j] = noise @ weight.T + of_groups * (factor * records)
-        found.append(errors)
-    return found
+        draws.append(errors)
+    return draws
 
 
 def _block_means(blocks: Blocks, cluster: _Cluster, power: int) -> Floats:
@@ -438,7 +438,7 @@ def _block_means(blocks: Blocks, cluster: _Cluster, power: int) -> Floats:
 
 def _over_grid(scan: Scan, j: int, of_clusters: Sequence[Floats]) -> Floats:
     """Products over clusters for a base sum in every group, shape (n_groups, n_blocks)."""
-    found = np.ones((1, of_clusters[0].shape[-1]))
+    product = np.ones((1, of_clusters[0].shape[-1]))
     for cluster, values in zip(scan.clusters, of_clusters, strict=True):
-        found = (found[:, None] * values[None, :, _spec(cluster, j)]).reshape(-1, found.shape[1])
-    return found
+        product = (product[:, None] * values[None, :, _spec(cluster, j)]).reshape(-1, product.shape[1])
+    return product

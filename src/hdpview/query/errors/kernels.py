@@ -154,18 +154,18 @@ class ErrorModel:
     @cached_property
     def _keys(self) -> dict[int, tuple[Ints, Ints]]:
         """Number of attributes → keys of sets that are pieces, rising, and the pieces' numbers."""
-        found = {}
+        by_order = {}
         for n in {len(attributes) for attributes in self.pieces}:
             own = [(self._key(np.array([s]))[0], i) for i, s in enumerate(self.pieces) if len(s) == n]
             keys, numbers = np.array(sorted(own), np.int64).T
-            found[n] = keys, numbers
-        return found
+            by_order[n] = keys, numbers
+        return by_order
 
     def _key(self, attributes: Ints) -> Ints:
         """A number for each row of attributes, whatever their order; negative where one of them is −1."""
         base = (len(self.margins) + 1) ** np.arange(attributes.shape[1])[::-1]
-        found: Ints = np.sort(attributes, axis=1) @ base
-        return np.where((attributes < 0).any(axis=1), -1, found)
+        keys: Ints = np.sort(attributes, axis=1) @ base
+        return np.where((attributes < 0).any(axis=1), -1, keys)
 
     def piece_numbers(self, attributes: Ints) -> Ints:
         """The number of the piece of exactly these attributes, shape (n, k) → (n,); −1 for none."""
@@ -184,14 +184,14 @@ def error_model(part: ViewPart) -> ErrorModel:
     assert isinstance(components, Mixture)
     total = max(float(components.weight.sum()), 1.0)
     margins = tuple(components.grid([a], components.weight) / total for a in range(len(components.sizes)))
-    found: dict[tuple[int, ...], list[_Margin]] = {}
+    margins_of: dict[tuple[int, ...], list[_Margin]] = {}
     for table in part.tables:
         for attributes, margin in _margins(components, table):
-            found.setdefault(attributes, []).append(margin)
+            margins_of.setdefault(attributes, []).append(margin)
     # Per attribute: the bins of each binning, and the shares of noise kept there in all tables that have it.
     binnings: list[dict[bytes, tuple[NDArray[np.int32], list[Floats]]]] = [{} for _ in margins]
     pieces = {}
-    for attributes, own in sorted(found.items()):
+    for attributes, own in sorted(margins_of.items()):
         best = min(own, key=lambda each: (-each.freedom, each.variance))
         numbers = []
         for a, bins, kept in zip(attributes, best.bins, best.kept, strict=True):
@@ -265,8 +265,8 @@ def _margins(components: Mixture, table: Table) -> Iterator[tuple[tuple[int, ...
 
 def _kept_of_codes(records: Floats) -> Floats:
     """Share of a histogram's noise that the fit keeps at codes; records: in standard deviations of noise."""
-    found: Floats = (records**2 + EMPTY_CODE_NOISE) / (records**2 + 1.0)
-    return found
+    share: Floats = (records**2 + EMPTY_CODE_NOISE) / (records**2 + 1.0)
+    return share
 
 
 def _scatter(bins: NDArray[np.int32]) -> float:
@@ -280,8 +280,8 @@ def _independent(cells: Floats) -> Floats:
     shares = [
         cells.sum(axis=tuple(i for i in range(cells.ndim) if i != axis)) / total for axis in range(cells.ndim)
     ]
-    found: Floats = total * reduce(np.multiply.outer, shares)
-    return found
+    expected: Floats = total * reduce(np.multiply.outer, shares)
+    return expected
 
 
 def _interaction_energy(cells: Floats) -> float:
@@ -317,11 +317,11 @@ def _code_variance(part: ViewPart, total: float) -> Floats:
     for table in part.tables:
         for a, n_bins in zip(table.attributes, table.counts.shape, strict=True):
             precision[a] += min(1.0, n_bins / sizes[a]) * n_bins / (table.variance * table.counts.size)
-    found: Floats = np.divide(1.0, precision, out=np.full(len(sizes), total**2), where=precision > 0)
+    variance: Floats = np.divide(1.0, precision, out=np.full(len(sizes), total**2), where=precision > 0)
     for table in part.tables:
         if len(table.attributes) == 1:
-            found[table.attributes[0]] += _histogram_misfit(part, table)
-    return found
+            variance[table.attributes[0]] += _histogram_misfit(part, table)
+    return variance
 
 
 def _histogram_misfit(part: ViewPart, table: Table) -> float:

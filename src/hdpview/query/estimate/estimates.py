@@ -27,8 +27,8 @@ _IN_CACHE = 40_000  # of them, so few that they stay near the processor
 
 def estimates(view: ViewData, asked: Batch | Grids) -> Floats:
     """The consistent estimate of each quantity, shape (n,)."""
-    found: Floats = np.sum([part_estimates(part, asked) for part in view.parts], axis=0)
-    return found
+    sums: Floats = np.sum([part_estimates(part, asked) for part in view.parts], axis=0)
+    return sums
 
 
 def part_estimates(part: ViewPart, asked: Batch | Grids) -> Floats:
@@ -40,10 +40,10 @@ def part_estimates(part: ViewPart, asked: Batch | Grids) -> Floats:
 
 def sums_over_components(components: Components, batch: Batch, weight: Floats) -> Floats:
     """Each quantity, summed over components with these weights, shape (n,)."""
-    found = np.zeros(len(batch))
+    sums = np.zeros(len(batch))
     for quantities, piece, means in term_means(components, batch):
-        found[quantities] = piece.sums(means @ weight)
-    return found
+        sums[quantities] = piece.sums(means @ weight)
+    return sums
 
 
 def term_means(components: Components, batch: Batch) -> Iterator[tuple[slice, Batch, Floats]]:
@@ -77,10 +77,10 @@ def _used(batch: Batch) -> Batch:
 
 def function_means(components: Components, batch: Batch) -> Floats:
     """Mean of all functions in all components, as `Batch.place` numbers them, (n_functions, n_components)."""
-    found: Floats = batch.of_functions(
+    means: Floats = batch.of_functions(
         np.ones(len(components)), lambda a, functions: components.factors(a, functions.values)
     )
-    return found
+    return means
 
 
 def grid_estimates(view: ViewData, quantity: Quantity, attributes: Sequence[int]) -> Floats:
@@ -91,19 +91,19 @@ def grid_estimates(view: ViewData, quantity: Quantity, attributes: Sequence[int]
 
 
 def _estimates_of_grids(components: Components, asked: Grids) -> Floats:
-    found = [np.zeros(0)]
+    flat = [np.zeros(0)]
     factors = function_means(components, asked.whole)
     everywhere = components.weight * (asked.whole.constant @ factors[asked.whole.place].prod(axis=1))
     for attributes in asked.attributes:
         if asked.whole.functions.keys().isdisjoint(attributes):
-            found.append(components.grid(attributes, everywhere).reshape(-1))
+            flat.append(components.grid(attributes, everywhere).reshape(-1))
             continue
         cells = np.zeros(asked.shape(attributes))
         for on_axes, mean in grid_terms(asked.whole, factors, attributes, cells.shape):
             grid = components.grid(attributes, components.weight * mean)
             cells += grid if on_axes is None else grid * on_axes
-        found.append(cells.reshape(-1))
-    return np.concatenate(found)
+        flat.append(cells.reshape(-1))
+    return np.concatenate(flat)
 
 
 def grid_terms(

@@ -148,7 +148,7 @@ class Aggregates:
 
     def _present(self, *nodes: exp.Expr) -> list[exp.Expr]:
         """Conditions that none of these is NULL."""
-        found: list[exp.Expr] = []
+        conditions: list[exp.Expr] = []
         database = self.scan.database
         for node in nodes:
             plain = node.unnest()
@@ -158,8 +158,8 @@ class Aggregates:
                 a = database.number[plain.name.lower()]
                 if not database.schema.attributes[a].nullable:
                     continue
-            found.append(exp.Not(this=exp.Is(this=exp.paren(node.copy()), expression=exp.Null())))
-        return found
+            conditions.append(exp.Not(this=exp.Is(this=exp.paren(node.copy()), expression=exp.Null())))
+        return conditions
 
     def _sum(self, node: exp.Expr, name: str, x: exp.Expr, number: Callable[..., str]) -> str:
         kind = self.statement.kind_of(x)

@@ -119,7 +119,7 @@ def _keys(tree: exp.Select, items: list[int | None], attribute_of: Any) -> list[
 def _order(
     tree: exp.Select, items: list[int | None], names: list[str], attribute_of: Any
 ) -> tuple[tuple[int, bool, bool], ...] | None:
-    found = []
+    terms = []
     order = tree.args.get("order")
     for term in order.expressions if order is not None else []:
         node = term.this
@@ -134,8 +134,8 @@ def _order(
             if a is None or a not in items:
                 return None
             place = items.index(a)
-        found.append((place, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))))
-    return tuple(found)
+        terms.append((place, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))))
+    return tuple(terms)
 
 
 def is_clear(bare: Bare, schema: Schema) -> bool:

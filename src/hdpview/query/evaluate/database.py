@@ -89,8 +89,8 @@ class Points:
         count = np.diff(np.append(self.starts, len(self.code)))[self.code]
         step = np.maximum(-(-count // per_bin), 1)
         kept = np.minimum(place // step * step + step // 2, count - 1)
-        found: Ints = self.starts[self.code] + kept
-        return found
+        points: Ints = self.starts[self.code] + kept
+        return points
 
 
 def sql_type(attribute: Attribute) -> str:

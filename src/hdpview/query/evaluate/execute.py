@@ -194,13 +194,13 @@ class Execution:
         )
         rows = self._fetch(lambda: self.cursor.execute(sql).fetchnumpy())
         r, d = rows["r"].astype(np.int64), rows["d"].astype(np.int64)
-        found = {}
+        outputs = {}
         for i in wanted:
             values = np.full((table.num_rows, n_draws), np.nan)
             values[r, d] = np.ma.filled(rows[f"o{i}"].astype(np.float64), np.nan)
             values[~np.isfinite(values)] = np.nan
-            found[i] = values
-        return found
+            outputs[i] = values
+        return outputs
 
     def _lateral(self, tree: exp.Expr, names: list[str], n_draws: int) -> str:
         body = with_tables(tree, f"{SECRET}d0.{SECRET}d")

@@ -54,14 +54,14 @@ class Heaps:
 
     def errors(self, scan: Scan) -> Floats | None:
         """Errors of a scan's base sums, shape (n_draws, n_bases, n_groups); None where no bin is cut."""
-        found: Floats | None = None
+        total: Floats | None = None
         for place, cluster in enumerate(scan.clusters):
             for axis, a in enumerate(cluster.attributes):
                 codes = self._cut_codes(scan, cluster, axis)
                 if len(codes):
-                    found = np.zeros((self.n_draws, len(scan.bases), *scan.grid)) if found is None else found
-                    self._add(found, scan, place, axis, a, codes)
-        return None if found is None else found.reshape(self.n_draws, len(scan.bases), scan.n_groups)
+                    total = np.zeros((self.n_draws, len(scan.bases), *scan.grid)) if total is None else total
+                    self._add(total, scan, place, axis, a, codes)
+        return None if total is None else total.reshape(self.n_draws, len(scan.bases), scan.n_groups)
 
     def _cut_codes(self, scan: Scan, cluster: Cluster, axis: int) -> Ints:
         """Codes whose points are not all in one class."""
@@ -74,7 +74,7 @@ class Heaps:
                 cut.add(code)
         return np.array(sorted(cut), dtype=np.int64)
 
-    def _add(self, found: Floats, scan: Scan, place: int, axis: int, a: int, codes: Ints) -> None:
+    def _add(self, errors: Floats, scan: Scan, place: int, axis: int, a: int, codes: Ints) -> None:
         cluster, n_draws = scan.clusters[place], self.n_draws
         points, cls = scan.points(a), cluster.class_of_point[axis]
         start = np.searchsorted(points.code, codes)
@@ -117,7 +117,7 @@ class Heaps:
                 own_shape = [1] * (1 + len(scan.clusters))
                 own_shape[1 + i] = len(share)
                 term = term * share.reshape(own_shape)
-            found[:, j] += term * lift[j]
+            errors[:, j] += term * lift[j]
 
     def _drawn(self, a: int, size: int) -> _Drawn:
         if a not in self._known:
@@ -137,9 +137,9 @@ class Heaps:
         count = np.diff(np.append(points.starts, len(points.code)))
         skip = (points.share[points.starts] == 0).astype(np.int64)
         heap = points.starts + skip + np.floor(drawn.place * (count - skip)).astype(np.int64)
-        found = np.broadcast_to((1 - UNEVEN) * points.share, (self.n_draws, len(points.code))).copy()
-        np.add.at(found, (np.arange(self.n_draws)[:, None], heap), UNEVEN)
-        return found
+        shares = np.broadcast_to((1 - UNEVEN) * points.share, (self.n_draws, len(points.code))).copy()
+        np.add.at(shares, (np.arange(self.n_draws)[:, None], heap), UNEVEN)
+        return shares
 
     def margin(self, a: int) -> Floats:
         """Records at each code, shape (size,)."""
@@ -161,18 +161,18 @@ class Heaps:
         margin, points = self.margin(cluster.attributes[axis]), cluster.points[axis]
         weights = points.share * (margin / max(margin.sum(), 1.0))[points.code]
         per_class = np.bincount(cluster.class_of_point[axis], weights, cluster.values.shape[2 + axis])
-        found: Floats = np.moveaxis(values, 2 + axis, -1) @ per_class
-        return found
+        means: Floats = np.moveaxis(values, 2 + axis, -1) @ per_class
+        return means
 
     def _lift(self, scan: Scan) -> Floats:
         """How many times more a group has than under independence, shape (n_bases, *grid)."""
         total = sum(float(part.components.weight.sum()) for part in self.view.parts)
         shares = [self._averaged(cluster) for cluster in scan.clusters]
-        found = np.ones((len(scan.bases), *scan.grid))
+        lift = np.ones((len(scan.bases), *scan.grid))
         for j in range(len(scan.bases)):
             own = [share[:, cluster.of(j)] for share, cluster in zip(shares, scan.clusters, strict=True)]
             independent = total * outer(own)
             estimate = scan.estimate[j].reshape(scan.grid)
             ratio = np.divide(estimate, independent, out=np.ones(scan.grid), where=independent > 1e-9)
-            found[j] = np.clip(ratio, 0.0, MAX_LIFT)
-        return found
+            lift[j] = np.clip(ratio, 0.0, MAX_LIFT)
+        return lift

@@ -73,8 +73,8 @@ class _Lineage:
     def _named(self, query: exp.Expr, alias: exp.Expr | None) -> dict[str, bool]:
         names = [c.name for c in alias.columns] if isinstance(alias, exp.TableAlias) else []
         assert isinstance(query, exp.Query)
-        found = dict(zip(names or query.named_selects, self.of(query), strict=False))
-        return {**found, _ROWS: self._has_uncertain_rows(query)}
+        by_name = dict(zip(names or query.named_selects, self.of(query), strict=False))
+        return {**by_name, _ROWS: self._has_uncertain_rows(query)}
 
     def _has_uncertain_rows(self, query: exp.Expr) -> bool:
         inner = query.unnest() if isinstance(query, exp.Subquery) else query

@@ -31,8 +31,8 @@ def ordered_values(
     keys, counts, group = keys.filter(pa.array(is_known)), counts[:, is_known], group[is_known]
     n_draws, n_groups = len(counts), scan.n_groups
     if ordered.argument is not None:
-        found = _of_bins(scan, ordered, keys, counts, group, cursor, heaps)
-        return pa.array(found.reshape(-1), from_pandas=True)
+        drawn = _of_bins(scan, ordered, keys, counts, group, cursor, heaps)
+        return pa.array(drawn.reshape(-1), from_pandas=True)
     argument = keys.column(key_name(len(scan.keys)))
     distinct = argument.combine_chunks().dictionary_encode()
     values, which = distinct.dictionary, distinct.indices.to_numpy(zero_copy_only=False)
@@ -94,21 +94,21 @@ def quantiles(histogram: Floats, values: Floats, q: float, discrete: bool) -> Fl
     total = running[..., -1]
     if discrete:
         rank = np.maximum(np.ceil(total * q - _SLACK) - 1, 0)
-        found: Floats = _at(running, total, rank, values)
+        value: Floats = _at(running, total, rank, values)
     else:
         rank = np.maximum(q * (total - 1), 0)
         below = _at(running, total, np.floor(rank + _SLACK), values)
         above = _at(running, total, np.ceil(rank - _SLACK), values)
-        found = below + (above - below) * np.clip(rank - np.floor(rank + _SLACK), 0, 1)
-    return np.where(total > EMPTY, found, np.nan)
+        value = below + (above - below) * np.clip(rank - np.floor(rank + _SLACK), 0, 1)
+    return np.where(total > EMPTY, value, np.nan)
 
 
 def _at(running: Floats, total: Floats, rank: Floats, values: Floats) -> Floats:
     """The value of the record with this rank."""
     reached = np.minimum(rank, total - 1e-6)
     place = (running <= reached[..., None] + _SLACK).sum(axis=2)
-    found: Floats = values[np.minimum(place, len(values) - 1)]
-    return found
+    value: Floats = values[np.minimum(place, len(values) - 1)]
+    return value
 
 
 def _groups(scan: Scan, keys: pa.Table) -> NDArray[np.int64]:

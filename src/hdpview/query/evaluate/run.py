@@ -84,7 +84,7 @@ class Result:
     @cached_property
     def names_of_outputs(self) -> list[list[str]]:
         """The columns of each output in `to_arrow`: its own, and those of the ends of its interval."""
-        found: list[list[str]] = []
+        names: list[list[str]] = []
         taken = {output.name for output in self.outputs}
         used: set[str] = set()
         for i, output in enumerate(self.outputs):
@@ -92,8 +92,8 @@ class Result:
             if i in self.lower:
                 own += [_free(output.name + suffix, taken | used) for suffix in ("_lower", "_upper")]
             used |= set(own)
-            found.append(own)
-        return found
+            names.append(own)
+        return names
 
     def to_arrow(self) -> pa.Table:
         """Each estimate `n` is followed by `n_lower` and `n_upper`; notes are in the schema's metadata."""
@@ -251,11 +251,11 @@ def _tree(statement: str | exp.Expr, dialect: str) -> exp.Expr:
 
 def _outputs(execution: Execution, types: Sequence[str]) -> list[Output]:
     statement = execution.statement
-    found = []
+    named = []
     for name, kind, is_uncertain in zip(statement.names, types, execution.uncertain, strict=True):
         is_number = not kind.startswith(("VARCHAR", "BOOLEAN", "ENUM")) and "[" not in kind
-        found.append(Output(name, "VARCHAR" if kind.startswith("ENUM") else kind, is_uncertain and is_number))
-    return found
+        named.append(Output(name, "VARCHAR" if kind.startswith("ENUM") else kind, is_uncertain and is_number))
+    return named
 
 
 def _result(
@@ -422,25 +422,25 @@ def _inferred(execution: Execution) -> tuple[str, ...]:
 
 def _notes(execution: Execution) -> list[str]:
     """Sentences on bins that are cut, values beyond bounds, and undeclared values."""
-    found: list[str] = []
+    notes: list[str] = []
     attributes = execution.database.schema.attributes
     for scan in execution.statement.scans:
         for attribute, codes in ((attributes[a], codes) for a, codes in scan.cuts.bins.items() if codes):
             labels = attribute.value_labels()
             shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
             more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
-            found.append(
+            notes.append(
                 f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one count for "
                 "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
             )
-        found += [note_beyond(attributes[a]) for a in scan.cuts.beyond]
+        notes += [note_beyond(attributes[a]) for a in scan.cuts.beyond]
         for attribute in (attributes[a] for a in scan.cuts.other):
             assert isinstance(attribute, Category)
-            found.append(
+            notes.append(
                 f"{note_on_other(attribute)} Whether they satisfy the condition is unknown, and intervals "
                 "reach over them."
             )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(notes))
 
 
 def _seed(execution: Execution) -> int:

@@ -116,12 +116,12 @@ class Cluster:
         if n * size <= NUMBERS_AT_ONCE:
             return values @ self.shares(axis)
         rows, starts = values.reshape(-1, n), points.starts
-        found = np.empty((len(rows), size))
+        means = np.empty((len(rows), size))
         step = max(1, NUMBERS_AT_ONCE // len(cls))
         for first in range(0, len(rows), step):
             piece = rows[first : first + step, cls] * points.share
-            found[first : first + step] = np.add.reduceat(piece, starts, axis=1)
-        return found.reshape(*values.shape[:-1], size)
+            means[first : first + step] = np.add.reduceat(piece, starts, axis=1)
+        return means.reshape(*values.shape[:-1], size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +138,8 @@ class ErrorCluster:
 
 
 def _class_shares(cls: Ints, points: Points, n: int, size: int) -> Floats:
-    found: Floats = np.bincount(cls * size + points.code, points.share, n * size).astype(np.float64)
-    return found.reshape(n, size)
+    shares: Floats = np.bincount(cls * size + points.code, points.share, n * size).astype(np.float64)
+    return shares.reshape(n, size)
 
 
 def for_errors(cluster: Cluster, margins: Callable[[int], Floats]) -> ErrorCluster:
@@ -615,12 +615,12 @@ class _Atoms:
 
     def columns(self, a: int, unknown: set[str], value: str, negated: bool = False) -> str:
         """Atoms of an attribute as columns; those that are unknown for undeclared values look at `value`."""
-        found = ""
+        listed = ""
         for sql, name in self.of[a].items():
             text = over_points(self.scan, self._nodes[name], value) if name in unknown else sql
             text = f"NOT ({text})" if negated and name in unknown else text
-            found += f", CASE WHEN w THEN {text} END AS {name}"
-        return found
+            listed += f", CASE WHEN w THEN {text} END AS {name}"
+        return listed
 
     def _visit(self, node: exp.Expr, role: str) -> exp.Expr:
         about = self.scan.attributes_of(node)
@@ -724,11 +724,11 @@ def key_name(i: int) -> str:
 
 def _united(sets: Sequence[frozenset[int]]) -> list[frozenset[int]]:
     """Sets joined while any two have an element in common."""
-    found: list[frozenset[int]] = []
+    groups: list[frozenset[int]] = []
     for own in sets:
-        touching = [other for other in found if other & own]
-        found = [other for other in found if not other & own] + [frozenset().union(own, *touching)]
-    return found
+        touching = [other for other in groups if other & own]
+        groups = [other for other in groups if not other & own] + [frozenset().union(own, *touching)]
+    return groups
 
 
 def component_means(components: Components, cluster: Cluster) -> Floats:
@@ -745,19 +745,19 @@ def component_means(components: Components, cluster: Cluster) -> Floats:
     which: NDArray[np.intp] = np.arange(len(rows))
     if last:
         rows, which = np.unique(rows, axis=0, return_inverse=True)
-    found: Floats = components.factors(cluster.attributes[last], cluster.over_codes(rows, last))
+    means: Floats = components.factors(cluster.attributes[last], cluster.over_codes(rows, last))
     table = which.reshape(-1)
     for axis in range(last - 1, -1, -1):
         per_class = components.factors(cluster.attributes[axis], cluster.shares(axis))
         places, which = np.unique(table.reshape(-1, len(per_class)), axis=0, return_inverse=True)
         step = max(1, NUMBERS_AT_ONCE // (len(per_class) * n))
         pieces = [
-            np.einsum("rcz,cz->rz", found[places[i : i + step]], per_class)
+            np.einsum("rcz,cz->rz", means[places[i : i + step]], per_class)
             for i in range(0, len(places), step)
         ]
-        found = np.concatenate(pieces or [np.zeros((0, n))])
+        means = np.concatenate(pieces or [np.zeros((0, n))])
         table = which.reshape(-1)
-    return found[table].reshape(n_keys, n_functions, n)
+    return means[table].reshape(n_keys, n_functions, n)
 
 
 def grid_product(means: Sequence[Floats], weight: Floats) -> Floats:

@@ -553,8 +553,8 @@ def _is_whole(node: exp.Expr) -> bool:
 
 def _source(select: exp.Expr) -> exp.Expr | None:
     source = select.args.get("from_")
-    found: exp.Expr | None = None if source is None else source.this
-    return found
+    source_node: exp.Expr | None = None if source is None else source.this
+    return source_node
 
 
 def _reads_view(select: exp.Expr) -> bool:
@@ -563,12 +563,12 @@ def _reads_view(select: exp.Expr) -> bool:
 
 
 def _inner(source: exp.Expr, ctes: dict[str, exp.CTE]) -> exp.Expr | None:
-    found: exp.Expr | None = None
+    inner: exp.Expr | None = None
     if isinstance(source, exp.Subquery):
-        found = source.this
+        inner = source.this
     elif isinstance(source, exp.Table) and source.name in ctes:
-        found = ctes[source.name].this
-    return found
+        inner = ctes[source.name].this
+    return inner
 
 
 def _merge(select: exp.Select, source: exp.Expr, inner: exp.Select) -> None:

@@ -135,13 +135,13 @@ class Answers(Sequence[Answer]):
     @cached_property
     def measured(self) -> NDArray[np.bool_]:
         """Whether each answer rests on released counts alone, shape (n,)."""
-        found = np.ones(len(self), dtype=bool)
+        measured = np.ones(len(self), dtype=bool)
         for part in self.view.parts:
             if isinstance(part.components, Blocks):
-                found &= self.evaluation.raw_variance <= self.evaluation.noise.variance * (1 + 1e-9)
+                measured &= self.evaluation.raw_variance <= self.evaluation.noise.variance * (1 + 1e-9)
             else:
-                found &= rests_on_tables(part, self.batch)
-        return found
+                measured &= rests_on_tables(part, self.batch)
+        return measured
 
     @property
     def lower(self) -> Floats:
@@ -214,8 +214,8 @@ def typical_ends(of: Evaluation, confidence: float, counts: CountKind) -> tuple[
 def notes_on(boxes: Sequence[Box], view: ViewData) -> tuple[str, ...]:
     """Sentences on conditions that meet values which the schema gathers, each once."""
     attributes = view.schema.attributes
-    found = [note_on(attributes[a], condition) for box in boxes[:100] for a, condition in box.items()]
-    return tuple(dict.fromkeys(note for note in found if note is not None))
+    notes = [note_on(attributes[a], condition) for box in boxes[:100] for a, condition in box.items()]
+    return tuple(dict.fromkeys(note for note in notes if note is not None))
 
 
 def check_kinds(counts: CountKind, interval: IntervalKind) -> None:

@@ -55,10 +55,10 @@ class Groups:
         where = reaching_bins(self.where, self.view.schema)
         if where == list(self.where):
             return None
-        found = copy(self)
-        found.__dict__.pop("boxes", None)
-        found.where = where
-        return found
+        clamped = copy(self)
+        clamped.__dict__.pop("boxes", None)
+        clamped.where = where
+        return clamped
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -82,13 +82,13 @@ class Groups:
 
     def evaluation(self, quantity: Quantity) -> Evaluation:
         """A quantity in every group, with its errors."""
-        found = evaluate(self.view, self._asked(quantity))
-        return found.only(self.cells) if self._grids else found
+        evaluation = evaluate(self.view, self._asked(quantity))
+        return evaluation.only(self.cells) if self._grids else evaluation
 
     def estimates(self, quantity: Quantity) -> Floats:
         """The consistent estimate of a quantity in every group, without its errors."""
-        found = estimates(self.view, self._asked(quantity))
-        return found[self.cells] if self._grids else found
+        estimated = estimates(self.view, self._asked(quantity))
+        return estimated[self.cells] if self._grids else estimated
 
     def covariances(self, quantities: Sequence[Quantity]) -> Floats:
         """Expected products of the errors of quantities in every group, shape (m, m, n_groups)."""
@@ -119,11 +119,11 @@ class Groups:
 
     def _possible_cells(self) -> NDArray[np.bool_]:
         """Cells of the grid that any box of the filter meets, flat."""
-        schema, found = self.view.schema, np.zeros(self.shape, dtype=bool)
+        schema, possible = self.view.schema, np.zeros(self.shape, dtype=bool)
         for box in self.where:
             if self._is_possible(box):
-                found |= reduce(np.logical_and.outer, [_possible(schema, box, a) for a in self.attributes])
-        return found.reshape(-1)
+                possible |= reduce(np.logical_and.outer, [_possible(schema, box, a) for a in self.attributes])
+        return possible.reshape(-1)
 
     def _is_possible(self, box: Box) -> bool:
         attributes = self.view.schema.attributes
@@ -152,11 +152,11 @@ class Histograms(Groups):
 
     def _possible_cells(self) -> NDArray[np.bool_]:
         schema, boxes = self.view.schema, [box for box in self.where if self._is_possible(box)]
-        found = [np.zeros(schema.sizes[a], dtype=bool) for a in self.attributes]
+        possible = [np.zeros(schema.sizes[a], dtype=bool) for a in self.attributes]
         for box in boxes:
-            for a, own in zip(self.attributes, found, strict=True):
+            for a, own in zip(self.attributes, possible, strict=True):
                 own |= _possible(schema, box, a)
-        return np.concatenate([np.zeros(0, dtype=bool), *found])
+        return np.concatenate([np.zeros(0, dtype=bool), *possible])
 
 
 def _possible(schema: Schema, box: Box, a: int) -> NDArray[np.bool_]:

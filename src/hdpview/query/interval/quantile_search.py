@@ -80,7 +80,7 @@ def _codes_around(
         lower, upper = typical_ends(evaluation, confidence, "consistent")
         return upper, lower
 
-    found = []
+    nearby = []
     for side in (0, 1):
         low, high = 0, attribute.n_values - 1
         while low < high:
@@ -92,8 +92,8 @@ def _codes_around(
             places = [low - 1, *middle.tolist(), high]
             high = places[at + 1]
             low = min(places[at] + 1, high)
-        found.append(low)
-    return found[0], found[1]
+        nearby.append(low)
+    return nearby[0], nearby[1]
 
 
 def quantile_of(counts: Floats, attribute: Ordered, p: float) -> float:

@@ -54,10 +54,10 @@ def group_estimates(
         return Estimates(estimate, np.full(len(estimate), np.nan), np.full(len(estimate), np.nan))
     if aggregate.kind == "count" or (aggregate.kind == "sum" and interval == "typical"):
         floor = aggregate.limits[0] if counts == "consistent" else -np.inf
-        found = _linear(groups, aggregate.quantities[0], confidence, counts, interval).within(floor, np.inf)
+        spans = _linear(groups, aggregate.quantities[0], confidence, counts, interval).within(floor, np.inf)
         if aggregate.kind == "count":
-            return found
-        return found.null_where(np.isnan(aggregate.value(_sums(groups, aggregate.quantities, counts))))
+            return spans
+        return spans.null_where(np.isnan(aggregate.value(_sums(groups, aggregate.quantities, counts))))
     if interval != "typical":
         raise QueryError(f"A {interval} interval is for counts; a {aggregate.kind} has the typical one.")
     return smooth(groups, aggregate.quantities, aggregate.value, aggregate.limits, confidence, counts)
@@ -105,12 +105,12 @@ def smooth(
     denominators: sums that it divides by; where they may be 0 and limits are infinite, anything is possible.
     """
     sums, covariances = _sums(groups, quantities, counts), groups.covariances(quantities)
-    found = delta_estimates(value, sums, covariances, confidence)
+    estimates = delta_estimates(value, sums, covariances, confidence)
     for i in denominators if np.isinf(limits).any() else ():
         unsafe = sums[i] <= typical_tail(confidence) * np.sqrt(np.maximum(covariances[i, i], 0.0))
-        ends = np.where(unsafe, -np.inf, found.lower), np.where(unsafe, np.inf, found.upper)
-        found = Estimates(found.estimate, *ends)
-    return found.within(*limits).null_where(np.isnan(found.estimate))
+        ends = np.where(unsafe, -np.inf, estimates.lower), np.where(unsafe, np.inf, estimates.upper)
+        estimates = Estimates(estimates.estimate, *ends)
+    return estimates.within(*limits).null_where(np.isnan(estimates.estimate))
 
 
 def delta_estimates(

@@ -158,9 +158,9 @@ def histogram(
     interval: IntervalKind = "typical",
 ) -> pa.Table:
     """A row per value of an attribute: the value or bin, its count, and the ends of its interval."""
-    (found,) = histograms(view, where, [name], confidence, counts, interval)
+    (only,) = histograms(view, where, [name], confidence, counts, interval)
     return _counted(
-        [(found.attribute.name, list(found.keys))], Estimates(found.estimate, found.lower, found.upper)
+        [(only.attribute.name, list(only.keys))], Estimates(only.estimate, only.lower, only.upper)
     )
 
 
@@ -199,8 +199,8 @@ def statistic(
     """
     check_confidence(confidence)
     groups = Groups(view, boxes_of(where, view.schema))
-    found = group_estimates(groups, aggregate, confidence, counts, interval)
-    ends = float(found.estimate[0]), float(found.lower[0]), float(found.upper[0])
+    estimates = group_estimates(groups, aggregate, confidence, counts, interval)
+    ends = float(estimates.estimate[0]), float(estimates.lower[0]), float(estimates.upper[0])
     return Statistic.of(*ends, confidence, of_moments)
 
 
@@ -257,7 +257,7 @@ def compare(
         confidence=confidence,
         difference=one.estimate - other.estimate,
         difference_interval=of_difference,
-        guaranteed_difference=_difference_of(*(found.guaranteed for found in both)),
+        guaranteed_difference=_difference_of(*(each.guaranteed for each in both)),
         ratio=float(ratio.estimate[0]),
         ratio_interval=of_ratio,
         probability=probability_above(float(difference.estimate[0]), half, confidence),

@@ -45,14 +45,14 @@ class Plots:
         """Bars of counts per value of an attribute, with whiskers for the ends of the chosen interval."""
         import altair as alt
 
-        (found,) = histograms(self.view, where, [attribute], confidence, interval=interval)
-        labels, *numbers = found.attribute.labels(), found.estimate, found.lower, found.upper
+        (chart,) = histograms(self.view, where, [attribute], confidence, interval=interval)
+        labels, *numbers = chart.attribute.labels(), chart.estimate, chart.lower, chart.upper
         rows = [
             {"label": label, "count": n, "lower": low, "upper": high}
             for label, n, low, high in zip(labels, *(each.tolist() for each in numbers), strict=True)
         ]
         base = alt.Chart(alt.Data(values=rows)).encode(
-            x=alt.X("label:N", sort=labels, title=found.attribute.name, axis=_axis(labels))
+            x=alt.X("label:N", sort=labels, title=chart.attribute.name, axis=_axis(labels))
         )
         bars = base.mark_bar(color=_BAR).encode(y=alt.Y("count:Q", title="records"))
         whiskers = base.mark_rule(color=_WHISKER).encode(y="lower:Q", y2="upper:Q")

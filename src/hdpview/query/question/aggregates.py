@@ -54,7 +54,7 @@ def rate(outcome: Sequence[Box]) -> Aggregate:
 
 def ratio(sums: Floats) -> Floats:
     """The first sum by the second."""
-    found: Floats = np.divide(
+    quotient: Floats = np.divide(
         sums[0], sums[1], out=np.full(sums.shape[1], np.nan), where=np.abs(sums[1]) > EMPTY_COUNT
     )
-    return found
+    return quotient

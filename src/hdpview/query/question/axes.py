@@ -75,7 +75,7 @@ def code_conditions(attribute: Attribute) -> list[Condition]:
     """Per code, the condition that holds for it alone. The outer bins hold all values beyond them."""
     if isinstance(attribute, Ordered):
         edges = [-math.inf, *attribute.edges.tolist()[1:-1], math.inf]
-        found = [Condition(ranges=(ends,)) for ends in itertools.pairwise(edges)]
+        bins = [Condition(ranges=(ends,)) for ends in itertools.pairwise(edges)]
     else:
-        found = [Condition(codes=frozenset({code})) for code in range(attribute.n_values)]
-    return found + ([conditions.missing(attribute)] if attribute.nullable else [])
+        bins = [Condition(codes=frozenset({code})) for code in range(attribute.n_values)]
+    return bins + ([conditions.missing(attribute)] if attribute.nullable else [])

@@ -116,10 +116,10 @@ class Batch:
     @cached_property
     def n_attributes(self) -> Ints:
         """How many attributes the terms of each quantity restrict at most, terms of 0 aside, shape (n,)."""
-        found = np.zeros(self.n, np.int64)
+        n_attributes = np.zeros(self.n, np.int64)
         own = (self.attribute >= 0).sum(axis=1)
-        np.maximum.at(found, self.quantity, np.where(self._largest_of_terms > 0.0, own, 0))
-        return found
+        np.maximum.at(n_attributes, self.quantity, np.where(self._largest_of_terms > 0.0, own, 0))
+        return n_attributes
 
     @cached_property
     def offset(self) -> dict[int, int]:
@@ -142,24 +142,24 @@ class Batch:
 
         of_one: what the function that is 1 everywhere has. of: what the functions of an attribute have.
         """
-        found = np.empty((1 + sum(map(len, self.functions.values())), *of_one.shape), of_one.dtype)
-        found[0] = of_one
+        values = np.empty((1 + sum(map(len, self.functions.values())), *of_one.shape), of_one.dtype)
+        values[0] = of_one
         for a, start in self.offset.items():
-            found[start : start + len(self.functions[a])] = of(a, self.functions[a])
-        return found
+            values[start : start + len(self.functions[a])] = of(a, self.functions[a])
+        return values
 
     @cached_property
     def largest(self) -> Floats:
         """The most that one record may add to each quantity, in size, shape (n,)."""
-        found = np.zeros(self.n)
-        np.maximum.at(found, self.quantity, self._largest_of_terms)
-        return found
+        largest = np.zeros(self.n)
+        np.maximum.at(largest, self.quantity, self._largest_of_terms)
+        return largest
 
     @cached_property
     def _largest_of_terms(self) -> Floats:
         of_functions = self.of_functions(np.array(1.0), lambda _, own: own.largest)
-        found: Floats = np.abs(self.constant) * of_functions[self.place].prod(axis=1)
-        return found
+        largest: Floats = np.abs(self.constant) * of_functions[self.place].prod(axis=1)
+        return largest
 
     def sums(self, of_terms: Floats) -> Floats:
         """Sums over the terms of each quantity: (n_terms,) → (n,)."""
@@ -218,13 +218,13 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
     functions: dict[int, Functions] = {}
     attributes, rows = np.array(attribute, np.int64), np.array(row, np.int64)
     for a, known in numbers.items():
-        found, is_one = _tabulated(schema.attributes[a], list(known))
+        tables, is_one = _tabulated(schema.attributes[a], list(known))
         if is_one.any():
             here = attributes == a
             rows[here] = np.where(is_one, _NO_FUNCTION, np.cumsum(~is_one) - 1)[rows[here]]
-            found = found.chosen(~is_one)
-        if len(found):
-            functions[a] = found
+            tables = tables.chosen(~is_one)
+        if len(tables):
+            functions[a] = tables
     term, kept = np.repeat(np.arange(len(n_own)), n_own), rows != _NO_FUNCTION
     return Batch(
         n=len(quantities),
@@ -271,18 +271,18 @@ def _tabulated(attribute: Attribute, functions: Sequence[Function]) -> tuple[Fun
 
 
 def _product(values: Sequence[Values]) -> Values:
-    found = values[0] if values else ONE
+    product = values[0] if values else ONE
     for other in values[1:]:
-        found = found.multiplied(other)
-    return found
+        product = product.multiplied(other)
+    return product
 
 
 def _padded(row: Ints, values: Ints, n_rows: int, padding: int) -> Ints:
     """Values of rows of different lengths, listed row by row, as one array, shape (n_rows, longest)."""
     length = np.bincount(row, minlength=n_rows)
-    found = np.full((n_rows, int(length.max(initial=0))), padding, np.int64)
-    found[row, np.arange(len(row)) - (np.cumsum(length) - length)[row]] = values
-    return found
+    padded = np.full((n_rows, int(length.max(initial=0))), padding, np.int64)
+    padded[row, np.arange(len(row)) - (np.cumsum(length) - length)[row]] = values
+    return padded
 
 
 def times_functions(batch: Batch, a: int, values: Floats) -> Batch:

@@ -54,16 +54,16 @@ def unite(parts: Sequence[Sequence[Box]], schema: Schema) -> list[Box]:
     part are disjoint already.
     """
     _check_number(sum(len(part) for part in parts))
-    found: list[Box] = []
+    boxes: list[Box] = []
     taken: list[Box] = []
     n_steps = 0
     for part in parts:
         pieces = subtract(part, taken, schema)
         n_steps += len(pieces) * len(taken)
         _check_steps(n_steps)
-        taken, found = joined(taken, part), joined(found, pieces)
-        _check_number(len(found))
-    return found
+        taken, boxes = joined(taken, part), joined(boxes, pieces)
+        _check_number(len(boxes))
+    return boxes
 
 
 def joined(boxes: list[Box], pieces: Sequence[Box]) -> list[Box]:

@@ -78,17 +78,17 @@ def _tidy(ranges: Any) -> tuple[Range, ...]:
 
 def _common(left: tuple[Range, ...], right: tuple[Range, ...]) -> tuple[Range, ...]:
     """What two tidy lists of ranges share, in one pass over both."""
-    found: list[Range] = []
+    common: list[Range] = []
     i = j = 0
     while i < len(left) and j < len(right):
         low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
         if low < high:
-            found.append((low, high))
+            common.append((low, high))
         if left[i][1] < right[j][1]:
             i += 1
         else:
             j += 1
-    return tuple(found)
+    return tuple(common)
 
 
 def everything(attribute: Attribute) -> Condition:
@@ -150,9 +150,9 @@ def between(attribute: Attribute, low: Any, high: Any) -> Condition:
 
 def one_of(attribute: Attribute, values: Any) -> Condition:
     """`attribute IN (values)`."""
-    found = [compare(attribute, "=", value) for value in values]
-    ranges = (pair for condition in found for pair in condition.ranges)
-    return Condition(_tidy(ranges), frozenset(code for condition in found for code in condition.codes))
+    parts = [compare(attribute, "=", value) for value in values]
+    ranges = (pair for condition in parts for pair in condition.ranges)
+    return Condition(_tidy(ranges), frozenset(code for condition in parts for code in condition.codes))
 
 
 def _compare_ordered(attribute: Ordered, operator: str, value: Any) -> Condition:
@@ -238,32 +238,32 @@ def like(attribute: Attribute, pattern: Any, ignore_case: bool) -> Condition:
         raise QueryError(f"LIKE needs a category; {attribute.name!r} is of type {attribute.kind}.")
     # A backslash is a sign like any other here, as in DuckDB; Arrow takes it for one that quotes the next.
     plain = pattern.replace("\\", "\\\\")
-    found = pc.match_like(pa.array(attribute.value_labels(), pa.string()), plain, ignore_case=ignore_case)
-    return Condition(codes=frozenset(np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist()))
+    matches = pc.match_like(pa.array(attribute.value_labels(), pa.string()), plain, ignore_case=ignore_case)
+    return Condition(codes=frozenset(np.flatnonzero(matches.to_numpy(zero_copy_only=False)).tolist()))
 
 
 def code_shares(attribute: Attribute, condition: Condition) -> Floats:
     """Share of each code that satisfies a condition, shape (size,): between 0 and 1 for a bin cut through."""
-    found: Floats = shares_of(attribute, (condition,))[0]
-    return found
+    shares: Floats = shares_of(attribute, (condition,))[0]
+    return shares
 
 
 def shares_of(attribute: Attribute, conditions: Sequence[Condition]) -> Floats:
     """Share of each code that satisfies each of several conditions, shape (n_conditions, size)."""
     if not isinstance(attribute, Ordered):
-        found = np.zeros((len(conditions), attribute.size))
-        for row, condition in zip(found, conditions, strict=True):
+        shares = np.zeros((len(conditions), attribute.size))
+        for row, condition in zip(shares, conditions, strict=True):
             row[list(condition.codes)] = 1.0
     else:
         # Most questions ask for one range, and many ask for one each.
         several = [i for i, condition in enumerate(conditions) if len(condition.ranges) != 1]
         nothing = ((attribute.ends[0],) * 2,)
-        found = _shares_of_ranges(attribute, [(condition.ranges or nothing)[0] for condition in conditions])
+        shares = _shares_of_ranges(attribute, [(condition.ranges or nothing)[0] for condition in conditions])
         for i in several:
-            found[i] = _bin_shares(attribute, conditions[i].ranges)
+            shares[i] = _bin_shares(attribute, conditions[i].ranges)
     if attribute.null_code is not None:
-        found[[condition.null for condition in conditions], attribute.null_code] = 1.0
-    return found
+        shares[[condition.null for condition in conditions], attribute.null_code] = 1.0
+    return shares
 
 
 class Reach(NamedTuple):
@@ -372,19 +372,19 @@ def _codes_between(attribute: Ordered, ranges: Sequence[Range]) -> tuple[Floats,
 
 def _codes_between_few(attribute: Ordered, ranges: Sequence[Range]) -> tuple[Floats, Floats]:
     """The same without the cost of a dozen arrays."""
-    found = np.empty((2, len(ranges)))
+    codes = np.empty((2, len(ranges)))
     for place, (start, end) in enumerate(ranges):
         (i, below_start, cuts_start), (j, below_end, cuts_end) = (
             attribute.bin_of(start),
             attribute.bin_of(end),
         )
         if i == j:  # inside one bin, or beyond the axis
-            found[0, place] = i
-            found[1, place] = i + (_kept_apart(below_end - below_start) if cuts_start or cuts_end else 0.0)
+            codes[0, place] = i
+            codes[1, place] = i + (_kept_apart(below_end - below_start) if cuts_start or cuts_end else 0.0)
         else:
-            found[0, place] = i + 1 - _kept_apart(1.0 - below_start) if cuts_start else i
-            found[1, place] = j + _kept_apart(below_end) if cuts_end else j
-    return found[0], found[1]
+            codes[0, place] = i + 1 - _kept_apart(1.0 - below_start) if cuts_start else i
+            codes[1, place] = j + _kept_apart(below_end) if cuts_end else j
+    return codes[0], codes[1]
 
 
 def _kept_apart(share: Floats | float) -> Floats:

@@ -83,12 +83,12 @@ class Part(NamedTuple):
     @property
     def constant(self) -> float:
         """The product of the values that are constants."""
-        found = 1.0
+        product = 1.0
         if self.values is ONE and self.times is ONE:
-            return found
+            return product
         for values in (self.values, self.times):
-            found *= float(values.mean[0]) if values.attribute is None else 1.0
-        return found
+            product *= float(values.mean[0]) if values.attribute is None else 1.0
+        return product
 
     def functions(self) -> list[tuple[int, Function]]:
         """The functions of single attributes whose product a record adds."""
@@ -135,24 +135,24 @@ def product(left: Quantity, right: Quantity) -> list[Part]:
     Products of values of three attributes or more cannot be written as a quantity; such parts are left out,
     as if what they add were unrelated.
     """
-    found = []
+    terms = []
     for one in left:
         for other in right:
             factors = [v for v in (one.values, one.times, other.values, other.times) if v is not ONE]
             values = _combined(factors)
             if len(values) <= 2:
-                found += [Part(box, *values) for box in intersect([one.box], [other.box])]
-    return found
+                terms += [Part(box, *values) for box in intersect([one.box], [other.box])]
+    return terms
 
 
 def _combined(factors: Sequence[Values]) -> list[Values]:
     """The same product with one factor per attribute."""
-    found: dict[int | None, Values] = {}
+    by_attribute: dict[int | None, Values] = {}
     for values in factors:
-        known = found.get(values.attribute)
-        found[values.attribute] = values if known is None else known.multiplied(values)
-    constant = found.pop(None, None)
-    rest = list(found.values())
+        known = by_attribute.get(values.attribute)
+        by_attribute[values.attribute] = values if known is None else known.multiplied(values)
+    constant = by_attribute.pop(None, None)
+    rest = list(by_attribute.values())
     if constant is None:
         return rest
     return [rest[0].times_constant(float(constant.mean[0])), *rest[1:]] if rest else [constant]

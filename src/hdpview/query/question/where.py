@@ -205,8 +205,8 @@ class _Reader:
         attribute = self.schema.attributes[a]
         if isinstance(node, exp.Is):
             return a, self._is(attribute, node.expression, negated != bool(node.args.get("negate")))
-        found = self._values(attribute, node, negated)
-        return a, found if found is not None else Condition()
+        condition = self._values(attribute, node, negated)
+        return a, condition if condition is not None else Condition()
 
     def _comparison(self, node: exp.Expr, negated: bool) -> tuple[int, Condition]:
         sign, left, right = _COMPARISONS[type(node)], node.this.unnest(), node.expression.unnest()
@@ -223,9 +223,9 @@ class _Reader:
         if isinstance(what, exp.Null):
             return conditions.everything(attribute) if negated else conditions.missing(attribute)
         if isinstance(what, exp.Boolean) and isinstance(attribute, Boolean):
-            found = conditions.compare(attribute, "=", bool(what.this))
-            rest = conditions.complement(attribute, found)
-            return Condition(codes=rest.codes, null=attribute.nullable) if negated else found
+            condition = conditions.compare(attribute, "=", bool(what.this))
+            rest = conditions.complement(attribute, condition)
+            return Condition(codes=rest.codes, null=attribute.nullable) if negated else condition
         raise QueryError(
             f"IS takes NULL, or TRUE and FALSE for a boolean; {attribute.name!r} is of type {attribute.kind}."
         )
@@ -233,20 +233,20 @@ class _Reader:
     def _values(self, attribute: Attribute, node: exp.Expr, negated: bool) -> Condition | None:
         """The condition of IN, LIKE or a bare boolean; None where a NULL makes it true of nothing."""
         if isinstance(node, exp.Column):
-            found = conditions.compare(attribute, "=", True)
+            condition = conditions.compare(attribute, "=", True)
         elif isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
             values = [value.unnest() for value in node.expressions]
             known = [value for value in values if not isinstance(value, exp.Null)]
             if negated and len(known) < len(values):
                 return None
-            found = conditions.one_of(attribute, map(self._literal, known))
+            condition = conditions.one_of(attribute, map(self._literal, known))
         elif isinstance(node, (exp.Like, exp.ILike)):
             pattern = self._literal(node.expression.unnest())
-            found = conditions.like(attribute, pattern, ignore_case=isinstance(node, exp.ILike))
+            condition = conditions.like(attribute, pattern, ignore_case=isinstance(node, exp.ILike))
             negated = negated != bool(node.args.get("negate"))
         else:
             raise QueryError(f"Cannot use {_shown(node)} as a condition. {_WHAT_WORKS}")
-        return conditions.complement(attribute, found) if negated else found
+        return conditions.complement(attribute, condition) if negated else condition
 
     def _column(self, node: Any) -> int:
         node = node.unnest() if isinstance(node, exp.Expr) else node
@@ -266,9 +266,9 @@ class _Reader:
             return node.this.this
         if type(node) in _ARITHMETIC:
             try:
-                found = _ARITHMETIC[type(node)](self._numeric(node.this), self._numeric(node.expression))
-                if math.isfinite(found):
-                    return found
+                value = _ARITHMETIC[type(node)](self._numeric(node.this), self._numeric(node.expression))
+                if math.isfinite(value):
+                    return value
             except (ZeroDivisionError, OverflowError):
                 pass
             raise QueryError(f"{_shown(node)} has no value.")
