@@ -331,7 +331,7 @@ def test_odd_csv_lines_do_not_raise(tmp_path: Path) -> None:
         ("broken.csv.gz", b"not gzip", "header line"),
         ("twice.csv", b"a,A\n1,2\n", "two columns named 'a'"),
         ("broken.parquet", b"PAR1 secret PAR1", "refused to read"),
-        ("folder", None, "holds no table"),
+        ("folder", None, "contains no table"),
     ],
 )
 def test_sources_that_cannot_be_read(
