@@ -155,7 +155,7 @@ def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator: Curator, w
     (ward.parent / "ward.pview").write_text("a view that was paid for")
     page.get_by_label("File of the view").fill("ward.pview")
     page.locator("#start").click()
-    expect(page.locator("#build-error")).to_contain_text("is there already")
+    expect(page.locator("#build-error")).to_contain_text("already exists")
     assert (ward.parent / "ward.pview").read_text() == "a view that was paid for"
 
 

@@ -286,7 +286,7 @@ def test_estimate_judges_a_budget_with_a_delta(folder: Path) -> None:
     words = ["estimate", "-s", "wide.toml", "--rows", "500", "-e", "1", "--delta", "1e-6"]
     done = run(*words, "--format", "json", cwd=folder)
     assert json.loads(done.stdout)["delta"] == 1e-6, done.stderr
-    assert "no use for a delta" in refused(*words, "--method", "hdpview", cwd=folder)
+    assert "cannot use a delta" in refused(*words, "--method", "hdpview", cwd=folder)
 
 
 def test_two_builds_without_a_key_differ(folder: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_draft_has_a_line_per_column_and_tells_no_value(clinic: Path) -> None:
     ):
         assert line in lines, text
     assert any(line.startswith("# Patient_id = ") and "--privacy-unit Patient_id" in line for line in lines)
-    assert "this tells their format only, not their values" in text
+    assert "They show the format only, not the values" in text
     assert not re.search(r"Chirurgie|Innere|2019|2023|428", text)
 
 

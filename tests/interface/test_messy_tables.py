@@ -147,7 +147,7 @@ MESSES: dict[str, Mess] = {
     "time zones": Mess(
         table(day=lambda i: f"2021-05-01T{i % 24:02}:00:00+02:00"),
         DAY,
-        ("day: moments with a time zone are counted in UTC",),
+        ("day: times with a time zone are counted in UTC",),
         stops=False,
     ),
     # categories
@@ -193,7 +193,7 @@ MESSES: dict[str, Mess] = {
     "a person": Mess(
         table(surname=lambda i: f"N{i}"),
         'surname = { type = "category", values = ["N0"], nullable = true }',
-        ("surname: nearly all .*Nearly all of them differ", "surname: by its name"),
+        ("surname: nearly all .*Nearly all of them differ", "surname: its name suggests"),
     ),
     "missing counted as zero": Mess(
         table(age=spoilt(ages, lambda i: "", 30), sex=sexes),
@@ -324,7 +324,7 @@ def test_the_privacy_unit_is_questioned(tmp_path: Path) -> None:
     loaded = hv.Schema.load(schema)
     (few,) = hv.preview(str(data), loaded, privacy_unit="sex")
     assert few.is_blocking
-    assert "so few different values" in few.sentence
+    assert "so few distinct values" in few.sentence
     (nameless,) = hv.preview(str(data), loaded, privacy_unit="who")
     assert nameless.is_blocking
     assert "many rows name no person" in nameless.sentence

@@ -384,5 +384,5 @@ def test_whole_numbers_that_become_doubles_stop_no_build(tmp_path: Path) -> None
     assert n_chosen(tmp_path, k=4) == 4
     for i, who in enumerate((ints, doubles)):
         pq.write_table(pa.table({"who": who, "age": [1, 2], "ill": [True] * 2}), tmp_path / f"{i}.parquet")
-    with pytest.raises(DataError, match="could make two persons one"):
+    with pytest.raises(DataError, match="could merge two persons"):
         n_chosen(tmp_path)

@@ -85,7 +85,7 @@ def test_sentences_name_the_attribute_the_share_and_the_way_out() -> None:
     (finding,) = diagnose(
         Schema([Category(name="specialty", values=("a", "b"), other="other", missing="a")]), lambda _: found
     )
-    assert str(finding).startswith("specialty: 95% of records are 'other'. Frequent values are not declared")
+    assert str(finding).startswith("specialty: 95% of records are 'other'. Frequent values are undeclared")
 
 
 def test_many_findings_of_a_kind_are_told_in_brief() -> None:

@@ -154,8 +154,8 @@ def test_categories_by_number_and_truth(row_codes: RowCodes) -> None:
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        (pd.DataFrame({0: [1]}), "called by text, and one is called 0"),
-        (pd.DataFrame({("a", "b"): [1]}), r"called \('a', 'b'\)"),
+        (pd.DataFrame({0: [1]}), "must be texts, but one is 0"),
+        (pd.DataFrame({("a", "b"): [1]}), r"one is \('a', 'b'\)"),
         (pd.DataFrame([[1, 2]], columns=["age", "age"]), "two columns named 'age'"),
         (pd.DataFrame(), "no columns"),
     ],
@@ -331,7 +331,7 @@ def test_odd_csv_lines_do_not_raise(tmp_path: Path) -> None:
         ("broken.csv.gz", b"not gzip", "header line"),
         ("twice.csv", b"a,A\n1,2\n", "two columns named 'a'"),
         ("broken.parquet", b"PAR1 secret PAR1", "refused to read"),
-        ("folder", None, "holds no table"),
+        ("folder", None, "contains no table"),
     ],
 )
 def test_sources_that_cannot_be_read(

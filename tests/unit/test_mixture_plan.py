@@ -236,4 +236,4 @@ def test_a_delta_that_only_adds_noise_is_refused() -> None:
     schema = Schema([Integer(name="a", min=0, max=9), Integer(name="b", min=0, max=9)])
     reason = Mixture(delta="1e-9").why_infeasible(schema, 1.0)
     assert reason is not None
-    assert "Leave delta out" in reason
+    assert "Omit delta" in reason

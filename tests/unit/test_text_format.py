@@ -208,7 +208,7 @@ def test_files_without_a_header_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "text", "words"),
     [
-        (b"x,y\n1,2\n", {"separator": ";"}, r"The separator ';' .* does not part the first line.*',' does"),
+        (b"x,y\n1,2\n", {"separator": ";"}, r"The separator ';' .* does not split the first line.*',' does"),
         (b"x,y\n1,2\n", {"columns": ("x", "y", "z")}, r"names 3 columns .* has 2 fields"),
         ("größe,y\n1,2\n".encode("latin-1"), {}, r"as utf-8\. .*encoding = \"cp1252\""),
         (b"", {}, r"no header line.*\[source\] columns"),

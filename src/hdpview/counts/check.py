@@ -1,8 +1,8 @@
 """Before paying: read the whole table and list what a build would lose. Private side.
 
-The findings are for the curator, who holds the table: they go to the screen and nowhere else, never into a
-view, a schema, a ledger or a log. They name bands (few, many, nearly all) and masked shapes, so that a
-schema mended after them depends as little as possible on single rows.
+The findings are for the curator, who holds the table: they appear on the screen only, never in a view, a
+schema, a ledger or a log. They name bands (few, many, nearly all) and masked shapes, so that a schema
+corrected accordingly depends as little as possible on single rows.
 
     the pass that encodes ──▶ per column: missing, unread, below, above ──▶ bands ──▶ sentences
 """
@@ -31,21 +31,21 @@ from hdpview.domain.calendar import moment
 from hdpview.domain.drafting import is_identifier
 from hdpview.errors import LossError, LossWarning
 
-# Share of values in a declared `other`, from which on the list of values looks like a mistake.
+# Share of values in a declared `other` above which the list of values looks like a mistake.
 OTHER_SHARE = 0.5
-# Distinct values per filled one, from which on a column looks like an identifier. The sketch is off by 5%.
+# Distinct values per non-empty value above which a column looks like an identifier. The sketch errs by 5%.
 UNIQUE_SHARE = 0.8
 MIN_UNIQUE_RECORDS = 50
-# Whole numbers between the bounds, below which no column of some size can have a value per record.
+# With fewer whole numbers between the bounds, a column cannot have a distinct value per record.
 MIN_UNIQUE_RANGE = 10_000
-# Persons below which --privacy-unit is questioned: it is a mistake far more often than a tiny table.
+# With fewer persons, --privacy-unit is questioned: a mistake is far more likely than a tiny table.
 FEW_PERSONS = 20
-# Unreadable texts of a column that are looked at for their shape, and how many have to share it.
+# Unreadable texts of a column whose shapes are compared, and how many must share a shape.
 SAMPLE_TEXTS = 500
 MIN_SAME_SHAPE = 3
 # Characters of a masked text.
 SHAPE_LENGTH = 16
-_UNIQUE = "Nearly all of them differ, as those of an identifier do: leave the column out?"
+_UNIQUE = "Nearly all of them differ, as in an identifier: leave the column out?"
 CHECKING = "Checking the table against the schema"
 _ADVICE = {
     "integer": "Declare a category, or state how numbers are written in [source]: decimal, thousands, "
@@ -55,16 +55,16 @@ _ADVICE = {
 }
 _ADVICE |= {"real": _ADVICE["integer"], "date": _ADVICE["datetime"]}
 
-# Some of the raw texts of the column at a position that were not read.
+# Some of the unreadable raw texts of the column at a position.
 Sample = Callable[[int], list[str]]
 
 
 def check_table(
     source: Any, schema: Schema, options: ReadOptions = READ_ALL, states: States | None = None
 ) -> list[SchemaWarning]:
-    """What a build of this table would lose, blocking warnings first. Raises a DataError for absent columns.
+    """List what a build of this table would lose, blocking warnings first. Absent columns are a DataError.
 
-    states: of a pass that has encoded the table already. A stream of batches can be read only once, so it is
+    states: from an earlier pass that encoded the table. A stream of batches can be read only once, so it is
     not checked.
     """
     if isinstance(source, pa.RecordBatchReader):
@@ -98,7 +98,7 @@ def check_table(
 
 
 def facts_sql(types: Mapping[str, str], schema: Schema, limits: Contributions) -> dict[str, str]:
-    """Counts that states do not hold, as SQL over `source`; those of parts of a table add up."""
+    """Counts in addition to states, as SQL over `source`; counts of a table's parts add up."""
     has_offset = "regexp_matches({0}, '[0-9](Z|[+-][0-9]{{2}}:[0-9]{{2}})$')"
     facts = {
         f"offsets_{i}": f"count_if({has_offset.format(name_sql(each.name))})"
@@ -111,13 +111,13 @@ def facts_sql(types: Mapping[str, str], schema: Schema, limits: Contributions) -
 
 
 def distinct_columns(schema: Schema, limits: Contributions) -> dict[str, str]:
-    """Columns whose different values are counted, by the name of their number."""
+    """Columns whose distinct values are counted, by the name of the count."""
     names = {f"distinct_{i}": each.name for i, each in enumerate(schema) if _may_be_unique(each)}
     return names if limits.unit is None else names | {"persons": limits.unit}
 
 
 def sample_sql(types: Mapping[str, str], schema: Schema, position: int) -> str:
-    """Some values that were not read, as they stand."""
+    """A query for some unreadable values, unchanged."""
     attribute = list(schema)[position]
     alone = Schema([attribute], source=schema.source)
     raw = {"raw": f"CAST({name_sql(attribute.name)} AS VARCHAR)"}
@@ -127,7 +127,7 @@ def sample_sql(types: Mapping[str, str], schema: Schema, position: int) -> str:
 
 
 def _may_be_unique(attribute: Attribute) -> bool:
-    """Whether a value of its own for each record would fit between the bounds of a whole number."""
+    """Whether the bounds of a whole number leave room for a distinct value per record."""
     if not isinstance(attribute, Integer):
         return False
     low, high = attribute.ends
@@ -143,9 +143,9 @@ def refuse_losses(
     accept_losses: bool,
     tell: Callable[[SchemaWarning], object] | None = None,
 ) -> None:
-    """Raise a LossError where a build would lose much and nobody accepted it; tell everything else.
+    """Raise a LossError if a build would lose much and nobody accepted that; report all other warnings.
 
-    tell: called with each warning; by default Python's warnings show them.
+    tell: called with each warning; by default they become Python warnings.
     """
     if any(each.is_blocking for each in losses) and not accept_losses:
         raise LossError(losses)
@@ -164,7 +164,7 @@ def warnings_about(
     sample: Sample,
     limits: Contributions,
 ) -> list[SchemaWarning]:
-    """What the states and facts of a table mean. facts: see `facts_sql` and `distinct_columns`."""
+    """Warnings from the states and facts of a table. facts: see `facts_sql` and `distinct_columns`."""
     about_columns = [
         warning
         for i, each in enumerate(schema)
@@ -176,7 +176,7 @@ def warnings_about(
 
 
 def _about_persons(exact: Mapping[str, int], limits: Contributions) -> Iterator[SchemaWarning]:
-    """Whether the column that identifies persons can be what it is said to be."""
+    """Check that the privacy unit's column can identify persons."""
     n_rows = exact.get("n_rows_in_all", 0)
     if limits.unit is None or not n_rows:
         return
@@ -186,7 +186,7 @@ def _about_persons(exact: Mapping[str, int], limits: Contributions) -> Iterator[
         yield SchemaWarning(limits.unit, sentence, nameless >= MANY_SHARE)
     if 0 < exact["persons"] < FEW_PERSONS and n_rows > FEW_PERSONS:
         sentence = (
-            "the privacy unit has so few different values that it hardly identifies persons; nearly all "
+            "the privacy unit has so few distinct values that it hardly identifies persons; nearly all "
             "rows would be left out. Name the column that identifies the person."
         )
         yield SchemaWarning(limits.unit, sentence, is_blocking=True)
@@ -200,9 +200,7 @@ def _about_persons(exact: Mapping[str, int], limits: Contributions) -> Iterator[
 
 @dataclass(frozen=True)
 class ColumnCounts:
-    """Rows of a column by what became of them. distinct: about how many values differ, if that was
-    counted.
-    """
+    """Rows of a column by outcome. distinct: approximate number of distinct values, if counted."""
 
     n_rows: int
     missing: int
@@ -235,14 +233,14 @@ class ColumnCounts:
 
 @dataclass(frozen=True)
 class CheckedColumn:
-    """One column and the attribute that it is read as. written: the column's type."""
+    """One column and its attribute. written: the column's type."""
 
     position: int
     attribute: Attribute
     written: str
 
     def warnings(self, exact: ColumnCounts, sample: Sample | None = None) -> Iterator[SchemaWarning]:
-        """Sentences about counts. sample: for shapes; None where no row is shown."""
+        """Warnings about counts. sample: texts for shapes; None if no row may be shown."""
         if exact.n_rows and not exact.filled:
             yield self._warning("all values are empty. Leave the column out.")
             return
@@ -287,12 +285,12 @@ class CheckedColumn:
 
     @property
     def _blocking_share(self) -> float:
-        """A declared `other` is there for some values, but not for most."""
+        """A declared `other` should hold some values, but not most of them."""
         has_other = isinstance(self.attribute, Category) and self.attribute.other is not None
         return OTHER_SHARE if has_other else MANY_SHARE
 
     def _about_lost(self, how_many: str, texts: Sequence[str]) -> tuple[str, bool]:
-        """The sentence about texts that are lost, and whether only blanks or letter case are to blame."""
+        """The warning about lost texts, and whether only blanks or letter case cause the loss."""
         shape = _shape(texts)
         masked = "" if shape is None else f", shape {shape!r}"
         if not isinstance(self.attribute, Category):
@@ -304,11 +302,11 @@ class CheckedColumn:
             )
         declared = {text for text, _ in self.attribute.spellings()}
         folded = {text.strip().casefold() for text in declared}
-        remedy, is_spelling = "Write `values` as they stand in the table, or give them `aliases`.", True
+        remedy, is_spelling = "Write `values` as in the table, or give them `aliases`.", True
         if _most(text.strip() in declared for text in texts):
             remedy = "They match without the blanks around them: write [source] trim = true."
         elif _most(text.strip().casefold() in folded for text in texts):
-            remedy = "They match in another letter case: give `aliases`, or write `values` as in the table."
+            remedy = "Only letter case differs: give `aliases`, or write `values` as in the table."
         else:
             is_spelling = False
         where = self.attribute.labels()[self.attribute.unknown_code]
@@ -318,23 +316,21 @@ class CheckedColumn:
         )
 
     def _about_kinds(self, exact: ColumnCounts) -> Iterator[SchemaWarning]:
-        """What a column looks like, whatever it is declared as."""
+        """Warnings about the column itself, whatever its declared type."""
         if exact.is_constant and not isinstance(self.attribute, Boolean) and exact.filled >= FEW_RECORDS:
-            yield self._warning(
-                "all values fall into the same bin. An analyst learns nothing from the column."
-            )
+            yield self._warning("all values fall into the same bin, so the column is useless to analysts.")
         if exact.filled >= MIN_UNIQUE_RECORDS and exact.distinct >= UNIQUE_SHARE * exact.filled:
             yield self._warning(_UNIQUE)
         if is_identifier(self.attribute.name):
-            yield self._warning("by its name the column identifies a person or a record. Leave it out?")
+            yield self._warning("its name suggests an identifier of a person or a record. Leave it out?")
         if isinstance(self.attribute, Integer) and kind_of_type(self.written) in ("floating", "decimal"):
             yield self._warning(f"the column is of type {self.written}; fractions are rounded down.")
         if exact.offsets or "time zone" in self.written:
-            yield self._warning("moments with a time zone are counted in UTC, others as they stand.")
+            yield self._warning("times with a time zone are counted in UTC, others unchanged.")
 
 
 def _bound(attribute: Attribute, name: str) -> str:
-    """A bound as a schema states it."""
+    """A bound as written in a schema."""
     stated = getattr(attribute, name, None)
     if stated is None:
         assert isinstance(attribute, Ordered)
@@ -350,7 +346,7 @@ def _most(matches: Iterator[bool]) -> bool:
 
 
 def _shape(texts: Sequence[str]) -> str | None:
-    """The most frequent shape of texts, digits as 9 and letters as a or A, where several share it."""
+    """The most frequent shape of texts (digits as 9, letters as a or A), if several texts share it."""
     shapes = Counter(masked(text) for text in texts)
     if not shapes:
         return None

@@ -1,11 +1,9 @@
-"""Who is protected, and how much one of them can change: rows of a person are bounded before anything else
-looks at them.
+"""The privacy unit, and the limit on its contribution, which is applied before all other processing.
 
-    rows ─ without a person: dropped ─▶ of each person a random choice of at most k ─▶ counted
+    rows ─ without a person: dropped ─▶ at most k random rows of each person ─▶ counted
 
-The choice is a function of that person's own rows and of a salt, nothing else. So for any salt, a person more
-or less in the table changes the chosen rows by that person's, k at most, and nobody else's. The salt may be
-known: the argument holds for each one.
+The choice depends only on a person's own rows and a salt. So for any salt, adding or removing a person
+changes at most k chosen rows, all of them that person's. This holds for every salt, so it may be public.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from dataclasses import dataclass
 from hdpview.counts.encode import NOT_TEXT, kind_of_type, name_sql, text_sql, whole_of_sql
 from hdpview.errors import DataError, unknown_name
 
-EACH_ROW_UNIT = "row"  # what manifests and ledgers call it where each row is protected by itself
+EACH_ROW_UNIT = "row"  # name in manifests and ledgers if each row is protected separately
 MOST_ROWS = 1_000_000
 MOST_PER_ROW = 2**40  # records that one row of an aggregated table can stand for
 _UNITS = ("integer", "floating", "decimal", "boolean", "string", "uuid", "date", "timestamp", "null")
@@ -24,15 +22,14 @@ _UNITS = ("integer", "floating", "decimal", "boolean", "string", "uuid", "date",
 
 @dataclass(frozen=True)
 class Contributions:
-    """What one person can contribute.
+    """The limits on one person's contribution.
 
-    unit: the column that names the person; None where each row is one.
-    max_rows: records that one person has in the counts, at most. With a unit this is enforced; without one it
-        is the curator's word.
-    count: the column of an aggregated table that says how many records a row stands for; None where each row
-        is one record.
-    anonymous_values: what the unit holds where nobody is named, such as "NA" or "unknown"; such rows are left
-        out. Any other text identifies a person; all rows that say "unknown" count as one.
+    unit: the column that identifies the person; None if each row is a person.
+    max_rows: most records counted per person. Enforced with a unit; otherwise promised by the curator.
+    count: the column of an aggregated table with the number of records per row; None if each row is one
+        record.
+    anonymous_values: values of the unit that name nobody, such as "NA" or "unknown"; their rows are left out.
+        Any other text identifies a person, so rows with an unlisted "unknown" count as one person.
     """
 
     unit: str | None = None
@@ -57,10 +54,10 @@ class Contributions:
         if isinstance(self.anonymous_values, str) or not all(
             isinstance(value, str) for value in self.anonymous_values
         ):
-            raise DataError('no_person is a list of texts, such as ["NA", "unknown"].')
+            raise DataError('no_person must be a list of texts, such as ["NA", "unknown"].')
         if self.anonymous_values and self.unit is None:
             raise DataError(
-                "no_person lists what stands for nobody in the column privacy_unit, so it needs privacy_unit."
+                "no_person lists values of the column privacy_unit that name nobody: add privacy_unit."
             )
         if self.unit == EACH_ROW_UNIT:
             raise DataError(
@@ -72,11 +69,11 @@ class Contributions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that are read besides the schema's."""
+        """Columns to read in addition to the schema's."""
         return tuple(name for name in (self.unit, self.count) if name is not None)
 
     def check(self, types: dict[str, str]) -> None:
-        """Raise a DataError where a table has no such column, or one that cannot say who or how many."""
+        """Raise a DataError if a table lacks these columns, or their types do not fit."""
         for name in self.columns:
             if name not in types:
                 raise DataError(unknown_name("column", name, types, "The table has"))
@@ -84,21 +81,21 @@ class Contributions:
         for name in self.columns:
             if kind_of_type(types[name]) not in kinds[name]:
                 fitting = ", ".join(kind for kind in kinds[name] if kind != "null")
-                raise DataError(f"Column {name!r} is of type {types[name]}; it has to be one of: {fitting}.")
+                raise DataError(f"Column {name!r} is of type {types[name]}; it must be one of: {fitting}.")
 
 
 EACH_ROW = Contributions()
 
 
 def unit_sql(written: str, limits: Contributions) -> str:
-    """The text that names a row's person; null where nobody is named: by null, by empty or blank text, which
-    is what text files have for it, by NaN or a text that could not be decoded, or by what the curator says.
+    """The text that identifies a row's person. It is null for rows that name nobody: null, empty or blank
+    text, NaN, undecodable text, or one of the curator's anonymous values.
     """
     assert limits.unit is not None
     column, kind = name_sql(limits.unit), kind_of_type(written)
     text = f"CAST({column} AS VARCHAR)"
     if kind == "string":
-        # [P11] Where bytes could not be decoded, different persons may have become one.
+        # [P11] Undecodable bytes may have merged different persons into one.
         nobody = ["", *(value.strip() + tag for value in limits.anonymous_values for tag in ("", *NOT_TEXT))]
         listed = ", ".join(map(text_sql, nobody))
         return (
@@ -112,7 +109,7 @@ def unit_sql(written: str, limits: Contributions) -> str:
 
 
 def count_sql(column: str, written: str) -> str:
-    """Records that a row stands for, by a rule for this row alone. Null, text and negative count as 0."""
+    """Number of records per row, from this row alone. Nulls, texts and negative numbers count as 0."""
     number = "CAST(NULL AS BIGINT)" if kind_of_type(written) == "null" else whole_of_sql(column, written)
     return f"CASE WHEN {number} > 0 THEN least({number}, {MOST_PER_ROW}) ELSE 0 END"
 
@@ -120,17 +117,17 @@ def count_sql(column: str, written: str) -> str:
 def bounded_sql(
     rows: str, columns: Sequence[str], codes: Sequence[str], limits: Contributions, salt: str
 ) -> str:
-    """Those rows that count, and a column `n` of how many records each adds to its cell where `limits` names
-    a count column or a person. [P11]
+    """The rows that count, with a column `n` of the records that each adds to its cell if `limits` names a
+    count column or a person. [P11]
 
-    rows: a query with the given columns, and `unit` and `n` where `limits` names them. codes: SQL of what a
-    row is counted as; nothing else of it decides whether it is chosen.
+    rows: a query with the given columns, and `unit` and `n` if `limits` names them. codes: SQL of a row's
+    codes; the choice of rows depends on nothing else of them.
     """
     listed = ", ".join(columns)
     if limits.unit is None:
         return f"SELECT {listed}, n FROM ({rows}) AS counted WHERE n > 0"
-    # Rows of a person that agree in everything are told apart by a number, so that each row has the same
-    # chance to be chosen. [P11] A row of nobody is nobody's choice: it is left out.
+    # Identical rows of a person are numbered, so that each row has the same chance to be chosen. [P11] Rows
+    # that name nobody are left out.
     n = ["n"] if limits.count is not None else []
     cell = f"md5(concat_ws('|', {', '.join([*codes, *n])}))"
     named = f"SELECT *, {cell} AS cell FROM ({rows}) AS own WHERE unit IS NOT NULL"
@@ -141,8 +138,7 @@ def bounded_sql(
     if limits.count is None:
         placed = f"SELECT *, row_number() OVER {order}) AS place FROM ({keyed}) AS keyed"
         return f"SELECT {listed} FROM ({placed}) AS placed WHERE place <= {limits.max_rows}"
-    # As doubles, which never overflow: exact up to 2**53, and beyond that no room is left anyway, since sums
-    # only grow.
+    # Doubles never overflow. They are exact up to 2**53, and larger sums exceed every limit.
     until = f"sum(CAST(n AS DOUBLE)) OVER {order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     room = f"SELECT *, {limits.max_rows} - ({until} - n) AS room FROM ({keyed}) AS keyed"
     taken = "CAST(CASE WHEN room <= 0 THEN 0 WHEN room < n THEN room ELSE n END AS BIGINT)"

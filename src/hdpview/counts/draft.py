@@ -1,4 +1,4 @@
-"""Draft a schema from names and types of columns. Values are looked at only where data is public."""
+"""Draft a schema from names and types of columns. Values are read only if the data is public."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def draft_schema(
     columns: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> str:
-    """Text of a schema file. With `from_data_not_private` it is filled in from the values, and marked.
+    """Text of a schema file. With `from_data_not_private`, values fill it in, and it is marked.
 
-    columns, exclude: names of the columns to use, all where there are none, and of those to leave out.
+    columns, exclude: names of the columns to use (all if empty) and of those to leave out.
     """
     if from_data_not_private:
         return _filled(source, columns, exclude).to_toml()
@@ -47,7 +47,7 @@ def draft_schema(
 
 
 def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Draft:
-    """Names and types of a table's columns; of text files, by the format of their first lines."""
+    """Names and types of a table's columns; text files are judged by the format of their first lines."""
     if (files := text_files(source)) is not None:
         guess = guess_format(files[0], is_named=bool(columns))
         chosen = chosen_columns(guess.kinds, columns, exclude, DataError)
@@ -60,7 +60,7 @@ def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = 
 
 
 def _typed_head(source: Any, types: Mapping[str, str], names: Sequence[str]) -> dict[str, list[str]]:
-    """First values of the columns about which a name may suggest something."""
+    """First values of columns whose names may suggest something."""
     wanted = [name for name in names if is_suggestive(name, _kind(types[name]))]
 
     def read() -> dict[str, list[str]]:
@@ -74,11 +74,11 @@ def _typed_head(source: Any, types: Mapping[str, str], names: Sequence[str]) -> 
 def learnable_draft(
     source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = (), unit: str | None = None
 ) -> tuple[Draft, dict[str, str]]:
-    """The free draft, and per column to learn about the type of attribute it becomes: all that can be said,
-    or refused, before budget is spent on looking at values.
+    """The free draft, and the type of attribute of each column to learn: everything that can be decided or
+    refused before budget is spent on values.
 
-    columns: those that are wanted; all but identifiers where it is empty. exclude: those that are not.
-    unit: the column that identifies persons, which is no attribute.
+    columns: columns to learn; all but identifiers if empty. exclude: columns to leave out.
+    unit: the column that identifies persons, which is not an attribute.
     """
     if unit is not None:
         chosen_columns(column_types(source), (), [unit], DataError)
@@ -90,14 +90,14 @@ def learnable_draft(
     }
     if draft.questions:
         listed = "; ".join(f"{key}: {question}" for key, question in draft.questions.items())
-        raise DataError(f"How the file is written is not clear, so nothing was spent. {listed}")
+        raise DataError(f"The format of the file is ambiguous, so nothing was spent. {listed}")
     if not kinds:
-        raise DataError("There is no column to learn from. Name others with --columns, or exclude fewer.")
+        raise DataError("There is no column to learn. Name others with --columns, or exclude fewer.")
     return draft, kinds
 
 
 def learnt_text(draft: Draft, learnt: Learnt, epsilon: Fraction, delta: Fraction) -> str:
-    """Text of a schema file with what the draft knew, what was learnt, and what it cost: ε, and δ if any."""
+    """Text of a schema file from the free draft and the learnt attributes, with their cost in ε and δ."""
     columns = tuple(_learnt_column(column, learnt) for column in draft.columns)
     cost = {"learnt_epsilon": str(epsilon), **({"learnt_delta": str(delta)} if delta else {})}
     return replace(draft, columns=columns, learnt=cost).text()
@@ -110,12 +110,12 @@ def _learnt_column(column: DraftColumn, learnt: Learnt) -> DraftColumn:
 
 
 def _known(attribute: Attribute) -> dict[str, Any]:
-    """What was learnt of an attribute, save what holds by default in a draft."""
+    """The learnt facts about an attribute, without the defaults of a draft."""
     return {key: value for key, value in attribute.to_dict().items() if key not in ("type", "nullable")}
 
 
 def _kind(written: str) -> str | None:
-    """The type of attribute that a column of this type becomes; None where it cannot be read as any."""
+    """The type of attribute for a column of this type; None if there is none."""
     kind = next((kind for kind, columns in _KINDS.items() if kind_of_type(written) in columns), None)
     return kind or ("category" if can_be_read(written, "category") else None)
 
@@ -155,7 +155,7 @@ def _filled_attribute(opened: OpenSource, name: str, kind: str) -> Attribute:
         ends = f"min({finite}) AS low, max({finite}) AS high"
         (row,) = opened.rows(f"SELECT {ends}, count(*) - count({column}) AS nulls FROM source")
         if row["low"] is None:
-            return Boolean(name=name, nullable=True)  # a column without values: anything will do
+            return Boolean(name=name, nullable=True)  # a column without values: any type will do
         return _ordered(name, kind, row["low"], row["high"], bool(row["nulls"]))
     if kind == "boolean":
         return Boolean(name=name, nullable=True)
@@ -169,7 +169,7 @@ def _filled_attribute(opened: OpenSource, name: str, kind: str) -> Attribute:
 
 
 def _kind_of_text(column: str, opened: OpenSource) -> tuple[str, str]:
-    """What the values of a text column are, where all of them are it, and the column as that."""
+    """The type that all values of a text column share, and the column cast to it."""
     filled = f"nullif(stripped({column}), '')"
     candidates = {"integer": "BIGINT", "real": "DOUBLE", "datetime": "TIMESTAMP"}
     casts = {kind: f"TRY_CAST({filled} AS {cast})" for kind, cast in candidates.items()}

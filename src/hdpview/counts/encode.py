@@ -1,11 +1,11 @@
 """The encoder: one SQL text for our own DuckDB, made from a schema and the types of a table's columns.
 
-    column ─ plain ─▶ one spelling ─ value ─▶ on the attribute's axis ─ outcome ─▶ bin, or why there is none
+    column ─ plain ─▶ one spelling ─ value ─▶ on the attribute's axis ─ outcome ─▶ bin, or reason for none
 
-Each rule looks at one value alone and has an answer for every value: nothing raises, no row is added or lost.
-[P7] An outcome is the bin of a value, 0 ≤ bin < n_values, or n_values plus a `State`. `rows.Decoder` turns
-outcomes into codes and counts the states, which is what a check needs. For every value on an axis the bin is
-exactly what `numpy.searchsorted(edges[1:-1], value, side="right")` says.
+Each rule depends on one value alone and handles every value: nothing raises, no row is added or lost. [P7]
+An outcome is the bin of a value, 0 ≤ bin < n_values, or n_values plus a `State`. `rows.Decoder` turns
+outcomes into codes and counts the states for checks. For every value on an axis, the bin equals
+`numpy.searchsorted(edges[1:-1], value, side="right")`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from hdpview.domain.calendar import month_index
 from hdpview.domain.numbers import MAX_EXPLICIT_EDGES
 from hdpview.domain.text_format import date_parts, date_pattern
 
-# Longer lists of categories are joined: a CASE is searched from the top for each row.
+# Longer lists of categories use a join, because a CASE is searched from the top for each row.
 MAX_CASES = 64
-# Invisible signs, put behind an object that names a person and is no text: any other object, a number.
+# Invisible marks appended to an object that identifies a person and is not a text: other object, number.
 NOT_TEXT = ("\u2063\u2063", "\u2063")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _BLANKS = " \u00a0\u202f"
 _CALENDAR_SECONDS = (-62_135_596_800, 253_402_300_799)  # years 1 to 9999
-_NEW_CENTURY = 69  # of two-digit years: below it 20.., from it on 19.., as POSIX has it
+_NEW_CENTURY = 69  # two-digit years below this are 20.., others 19.., as in POSIX
 
-# Beyond 64 bits whole numbers are clamped; beyond doubles, reals are infinite or next to zero.
+# Whole numbers beyond 64 bits are clamped; reals beyond doubles become infinite or nearly zero.
 _MACROS = r"""
 CREATE OR REPLACE TEMP MACRO stripped(x) AS
   trim(x, ' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13));
@@ -79,13 +79,13 @@ class State(IntEnum):
     """Why a value has no bin of its own; an outcome is `n_values` plus this."""
 
     MISSING = 0
-    UNREAD = 1  # unreadable, or no declared value
+    UNREAD = 1  # unreadable or undeclared
     BELOW = 2
     ABOVE = 3
 
 
 def prepare(connection: Any) -> None:
-    """Give a DuckDB connection what the SQL of this file uses."""
+    """Define the macros and settings that the SQL of this file needs."""
     connection.execute("SET TimeZone = 'UTC';" + _MACROS)
 
 
@@ -101,7 +101,7 @@ def text_sql(text: str) -> str:
 
 
 def real_sql(number: float) -> str:
-    """A double with all its bits: text that is cast, since DuckDB reads a bare 0.1 as a decimal."""
+    """A double with all its bits, as a cast text, because DuckDB reads a bare 0.1 as a decimal."""
     return f"CAST('{float(number)!r}' AS DOUBLE)"
 
 
@@ -110,7 +110,7 @@ def whole_sql(number: int) -> str:
 
 
 def kind_of_type(written: str) -> str | None:
-    """What a column of a DuckDB type holds; None for what no attribute can be read from."""
+    """The kind of values in a DuckDB type; None if no attribute can be read from it."""
     base = re.split(r"[(\[]", written.lower())[0].strip('" ')
     if written.endswith("]"):
         return None
@@ -129,8 +129,7 @@ def outcomes_sql(
     """The table `source` as outcomes: columns `o_0`, `o_1`, … in the order of the schema, one row per row,
     never null.
 
-    types: of the table's columns. along: further columns, as SQL by name. unit: the column that names
-    persons.
+    types: of the table's columns. along: further columns, as SQL by name. unit: column that names persons.
     """
     attributes = list(enumerate(schema))
     own = [*(along or {})]
@@ -138,7 +137,7 @@ def outcomes_sql(
     for i, each in attributes:
         column = name_sql(each.name)
         if each.name == unit and kind_of_type(types[unit]) == "string":
-            # 1 and "1" are two persons, and the same value.
+            # 1 and "1" are two different persons, but the same value.
             column = f"regexp_replace(CAST({column} AS VARCHAR), '{NOT_TEXT[1]}+$', '')"
         plain.append(f"{plain_sql(column, types[each.name], each, schema.source)} AS p_{i}")
     values = [
@@ -212,8 +211,8 @@ def plain_sql(column: str, written: str, attribute: Attribute, text: TextFormat)
     if isinstance(attribute, Datetime) and text.epoch is not None and kind not in ("date", "timestamp"):
         return _since_1970(whole_of_sql(column, written), text.epoch)
     if kind == "floating":
-        # Parquet's statistics leave NaN out and DuckDB 2 believes them: of a column from 0 to 9 it takes
-        # isnan(x) for false without a look. These two it does look at.
+        # Parquet's statistics ignore NaN and DuckDB 2 trusts them: for a column from 0 to 9 it assumes that
+        # isnan(x) is false. It does evaluate these two conditions.
         return f"CASE WHEN isfinite({column}) OR isinf({column}) THEN CAST({column} AS DOUBLE) END"
     if kind == "decimal" and _scale(written):
         return f"CAST({column} AS DOUBLE)"
@@ -246,7 +245,7 @@ def _since_1970(number: str, epoch: str) -> str:
 
 
 def _plain_number(column: str, text: TextFormat) -> str:
-    """Digits with a decimal point. Signs of thousands count only where they part groups of three."""
+    """Digits with a decimal point. Thousands separators are accepted only between groups of three."""
     for unit in text.strip:
         column = f"replace({column}, {text_sql(unit)}, '')"
     column = f"stripped({column})" if text.strip else column
@@ -261,13 +260,13 @@ def _plain_number(column: str, text: TextFormat) -> str:
             f"CASE WHEN regexp_full_match({column}, {text_sql(grouped)}) THEN {without} ELSE {column} END"
         )
     if text.decimal == ",":
-        # A point is no decimal sign here: 1.234 must not be read as a little more than 1.
+        # A point is not a decimal sign here: 1.234 must not be read as a little more than 1.
         column = f"CASE WHEN contains({column}, '.') THEN '.' ELSE replace({column}, ',', '.') END"
     return column
 
 
 def _iso(column: str, date_format: str) -> str:
-    """ISO text of a date in some format. What is no hour or month stays, and is refused with the rest."""
+    """ISO text of a date in some format. Invalid hours or months stay, and are refused later."""
     pattern = text_sql(date_pattern(date_format))
     part = {
         letter: f"regexp_extract({column}, {pattern}, {i})"
@@ -293,7 +292,7 @@ def _iso(column: str, date_format: str) -> str:
 
 
 def whole_of_sql(column: str, written: str) -> str:
-    """int64, rounded down, and held at the ends of 64 bits."""
+    """int64, rounded down and clamped to 64 bits."""
     kind = kind_of_type(written)
     if kind == "string":
         return f"whole_of_text({column})"
@@ -308,7 +307,7 @@ def _real(column: str, written: str) -> str:
 
 
 def _value(column: str, written: str, attribute: Attribute) -> str:
-    """A plain column on the axis of its attribute; null where it has no place there."""
+    """A plain column on the axis of its attribute; null for values that have no place there."""
     kind, low = kind_of_type(written), written.lower()
     if isinstance(attribute, Integer):
         return whole_of_sql(column, written)
@@ -322,7 +321,7 @@ def _value(column: str, written: str, attribute: Attribute) -> str:
         if "_ns" in low or "ns" in low:
             # A cast would round to microseconds, not floor.
             return f"(epoch_ns({column}) - (epoch_ns({column}) % 1000 + 1000) % 1000) // 1000"
-        # Seconds and milliseconds reach further than microseconds: null there.
+        # Seconds and milliseconds reach further than microseconds; such values become null.
         return column if kind == "integer" else f"moment_of(TRY_CAST({column} AS TIMESTAMP))"
     if isinstance(attribute, Boolean):
         return (
@@ -338,7 +337,7 @@ def _value(column: str, written: str, attribute: Attribute) -> str:
 
 
 def _outcome(plain: str, value: str, bin_: str, written: str, attribute: Attribute) -> str:
-    """The bin of a value, or `n_values` plus the reason why it has none."""
+    """The bin of a value, or `n_values` plus the `State` that explains why it has none."""
     n = attribute.n_values
     is_empty = f"{plain} IS NULL"
     if kind_of_type(written) == "string":
@@ -361,7 +360,7 @@ def _outcome(plain: str, value: str, bin_: str, written: str, attribute: Attribu
 
 
 def _bin(column: str, written: str, attribute: Attribute, position: int) -> tuple[str, str]:
-    """The bin of a value within the bounds, and what has to be joined for it."""
+    """The bin of a value within the bounds, and the join that it needs."""
     if isinstance(attribute, Category):
         return _category(column, written, attribute, position)
     if isinstance(attribute, Boolean):
@@ -388,9 +387,7 @@ def _bin(column: str, written: str, attribute: Attribute, position: int) -> tupl
 
 
 def _equal_bin(column: str, attribute: Real) -> str:
-    """Guess by division, then count how many of the edges around the guess are reached; the edges decide, as
-    in NumPy.
-    """
+    """Guess by division, then correct the guess by comparison with the edges around it, as NumPy does."""
     edges, width, low = attribute.edges, real_sql(attribute.width), real_sql(attribute.edges[0])
     guess = f"floor(({column} - {low}) / {width})"
     spacing = math.ulp(max(abs(edges[0]), abs(edges[-1])))
@@ -408,7 +405,7 @@ def _equal_bin(column: str, attribute: Real) -> str:
 
 
 def _searched(column: str, inner: Sequence[float], literal: Callable[[Any], str], offset: int = 0) -> str:
-    """How many of the inner edges are ≤ the value: binary search as a nested CASE, ten deep at most."""
+    """Number of inner edges ≤ the value: binary search as a nested CASE, at most ten deep."""
     if not inner:
         return str(offset)
     middle = len(inner) // 2

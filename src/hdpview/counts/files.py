@@ -1,4 +1,4 @@
-"""Which files a path stands for, and how each is read: by names and headers, never by values."""
+"""Find the files of a path and the way to read each: by names and headers, never by values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS = {
     ".tsv.gz": "csv",
 }
 _READABLE = ".parquet, .csv, .tsv, .csv.gz, .tsv.gz, .jsonl or .ndjson"
-# Ending of a file that is not read → how to read it all the same.
+# Ending of an unsupported file → another way to read it.
 _WAYS_OUT = {
     ".xlsx": "Save it as CSV (UTF-8) in Excel, or in Python: hv.build(pandas.read_excel({0!r}), schema, …)",
     ".sqlite": "In Python: hv.build(pandas.read_sql('SELECT * FROM t', sqlite3.connect({0!r})), schema, …)",
@@ -48,13 +48,13 @@ _SAME_WAYS = {
     ".xls": ".xlsx", ".xlsm": ".xlsx", ".ods": ".xlsx", ".db": ".sqlite", ".sqlite3": ".sqlite",
     ".arrow": ".feather", ".ipc": ".feather", ".xpt": ".sas7bdat", ".gz": ".zip", ".dat": ".txt",
 }  # fmt: skip
-_JSON_LINES = 100  # whose keys name the columns
-_TITLE_LINES = 20  # that are compared with the first one
-_LONGEST_LINE = 2_000_000  # bytes; what is longer is cut by `utf8_copy`
+_JSON_LINES = 100  # lines whose keys name the columns
+_TITLE_LINES = 20  # lines compared with the first one
+_LONGEST_LINE = 2_000_000  # bytes; `utf8_copy` cuts longer lines
 
 
 def files_of(path: str | Path) -> list[Path]:
-    """The files a path, a glob pattern or a folder stands for, all of one kind, in order of name."""
+    """The files of a path, a glob pattern or a folder, all of one kind, sorted by name."""
     text = str(path)
     if re.match(r"[a-zA-Z][\w+.-]+://", text):
         address = re.sub(r"//[^/@]*@", "//…@", text)  # no passwords in messages
@@ -71,7 +71,7 @@ def files_of(path: str | Path) -> list[Path]:
         )
         if not files:
             raise DataError(
-                f"The folder {text!r} holds no table. Put files ending in {_READABLE} into it, or name "
+                f"The folder {text!r} contains no table. Put files ending in {_READABLE} into it, or name "
                 "another folder."
             )
     elif given.exists():
@@ -81,7 +81,7 @@ def files_of(path: str | Path) -> list[Path]:
         files = sorted(file for file in matches if file.is_file())
         if not files:
             raise DataError(
-                f"There is no file {text!r}. Check the path; it is read from {str(Path.cwd())!r}."
+                f"There is no file {text!r}. Check the path; it is relative to {str(Path.cwd())!r}."
             )
     unreadable = [file for file in files if not kind_of_file(file)]
     if unreadable:
@@ -94,13 +94,13 @@ def files_of(path: str | Path) -> list[Path]:
 
 
 def csv_files(source: Any) -> list[Path] | None:
-    """The CSV files that a source stands for; None where it is anything else."""
+    """The CSV files of a source; None if it is anything else."""
     files = files_of(source) if isinstance(source, (str, Path)) else []
     return files if files and kind_of_file(files[0]) == "csv" else None
 
 
 def text_files(source: Any) -> list[Path] | None:
-    """Files whose columns have no types: CSV and JSON lines; None where a source is anything else."""
+    """Files whose columns have no types: CSV and JSON lines; None if the source is anything else."""
     files = files_of(source) if isinstance(source, (str, Path)) else []
     return files if files and kind_of_file(files[0]) != "parquet" else None
 
@@ -113,16 +113,15 @@ def files_sql(
     room: Path | None = None,
     strict: bool = False,
 ) -> str:
-    """The files as one table, in SQL of DuckDB. CSV comes as text throughout: guessed types would depend on
-    values.
+    """The files as one table, in DuckDB's SQL. All CSV columns are read as text, because guessed types would
+    depend on values.
 
-    text: how CSV files are written; room: a private folder, for copies of those that are not clean UTF-8.
-    strict: leave odd lines out and list them in the table `reject_errors`, as a check does.
+    text: format of CSV files; room: a private folder for copies of those that are not clean UTF-8.
+    strict: leave malformed lines out and list them in the table `reject_errors`, for a check.
     """
     kind = kind_of_file(files[0])
     if kind == "parquet":
-        # A text that is no UTF-8 is read with ? in its place: strictly, one such value would refuse the
-        # table. [P7]
+        # Invalid UTF-8 is replaced: in strict mode, one such value would make the whole table fail. [P7]
         return f"read_parquet({_paths(files)}, union_by_name = {len(files) > 1}, utf8_validation = 'replace')"
     if kind == "json":
         columns = _texts(_json_names(files))
@@ -137,10 +136,10 @@ def files_sql(
         "delim": text_sql(delimiter),
         "quote": text_sql(text.quote),
         "escape": text_sql(text.quote),
-        # an empty field is empty text, quoted or not; the attribute says what that means
+        # an empty field is empty text, quoted or not; the attribute defines its meaning
         "force_not_null": f"[{', '.join(map(text_sql, names))}]",
         "max_line_size": str(_LONGEST_LINE),
-        # what follows keeps odd lines from raising an error: short, long, badly quoted
+        # these options accept malformed lines: short, long, badly quoted
         "null_padding": str(not strict),
         "ignore_errors": "true",
         "strict_mode": str(strict),
@@ -165,15 +164,15 @@ def csv_layout(files: Sequence[Path], text: TextFormat = PLAIN) -> tuple[str, li
     for file in files[1:]:
         if _header(file, text) != (delimiter, names):
             raise DataError(
-                f"{file.name!r} has other columns than {files[0].name!r}. Files read together need the "
+                f"{file.name!r} and {files[0].name!r} have different columns. Files read together need the "
                 "same header line."
             )
     return delimiter, names
 
 
 def first_lines(file: Path, text: TextFormat, n_lines: int) -> list[list[str]]:
-    """Fields of the first lines below the header, of a curator's own file and for the curator alone. Lines
-    that Python's reader refuses end the list.
+    """Fields of the first lines below the header, for the curator only. The list ends at the first line that
+    Python's reader refuses.
     """
     delimiter, names = _header(file, text)
     rows: list[list[str]] = []
@@ -187,7 +186,7 @@ def first_lines(file: Path, text: TextFormat, n_lines: int) -> list[list[str]]:
 
 
 def _way_out(file: Path) -> str:
-    """What to do with a file that is not read."""
+    """A message for an unsupported file, with another way to read it."""
     suffix = file.suffix.lower()
     way_out = _WAYS_OUT.get(_SAME_WAYS.get(suffix, suffix), f"Use a file ending in {_READABLE}")
     return f"{file.name!r} is not a table that hdpview reads. {way_out.format(str(file))}."
@@ -223,12 +222,12 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 
 
 def _literal_path(file: Path) -> str:
-    """A path in which DuckDB finds no pattern."""
+    """A path that DuckDB does not interpret as a pattern."""
     return re.sub(r"([*?\[])", r"[\1]", str(file))
 
 
 def open_text(file: Path, text: TextFormat) -> IO[str]:
-    """The lines of a file. Bytes that the encoding does not have must not raise."""
+    """The lines of a file. Undecodable bytes do not raise."""
     opened = gzip.open if file.name.lower().endswith(".gz") else open
     encoding = "utf-8-sig" if text.is_utf8 else text.encoding
     return cast("IO[str]", opened(file, "rt", encoding=encoding, errors="replace", newline=""))
@@ -253,13 +252,12 @@ def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
     names = list(text.columns) or first
     if any("\ufffd" in name for name in names):
         raise DataError(
-            f"Cannot read the header line of {file.name!r} as {text.encoding}. It has to be a CSV file "
-            "that you may "
-            'read; state another encoding in the schema, such as [source] encoding = "cp1252".'
+            f"Cannot read the header line of {file.name!r} as {text.encoding}. It must be a readable "
+            'CSV file; state another encoding in the schema, such as [source] encoding = "cp1252".'
         )
     if not names:
         raise DataError(
-            f"{file.name!r} has no header line. Its first line has to name the columns, or the schema does: "
+            f"{file.name!r} has no header line. Name the columns in its first line, or in the schema: "
             "[source] columns = [...]."
         )
     _check_title(file, first, text)
@@ -272,7 +270,7 @@ def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
 
 
 def _check_title(file: Path, first: list[str], text: TextFormat) -> None:
-    """Refuse a first line with far fewer fields than those below: a title above the header."""
+    """Refuse a first line with far fewer fields than the lines below it: a title above the header."""
     if text.columns:
         return
     with open_text(file, text) as opened:
@@ -288,11 +286,11 @@ def _check_title(file: Path, first: list[str], text: TextFormat) -> None:
 
 
 def _check_separator(file: Path, line: str, delimiter: str, first: list[str], text: TextFormat) -> None:
-    """Refuse a first line that does not part by the declared separator into the declared columns."""
+    """Refuse a first line that the declared separator does not split into the declared columns."""
     better = separator_of(line)
     if text.separator is not None and len(first) == 1 and better in line and better != delimiter:
         raise DataError(
-            f"The separator {delimiter!r} of the schema does not part the first line of {file.name!r}; "
+            f"The separator {delimiter!r} of the schema does not split the first line of {file.name!r}; "
             f"{better!r} does. Correct [source] separator."
         )
     if text.columns and first and len(first) != len(text.columns):

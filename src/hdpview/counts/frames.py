@@ -1,7 +1,7 @@
-"""Data frames as Arrow, by rules that look at one value alone.
+"""Data frames as Arrow, by rules that depend on one value alone.
 
-Databases refuse a whole table for one value that they cannot hold: bytes that are no UTF-8 in a text, a
-moment beyond their calendar. So such values become null here, before a database sees them. [P7]
+Databases refuse a whole table for one value that they cannot store, such as invalid UTF-8 in a text or a date
+beyond their calendar. This module replaces such values by null before a database reads them. [P7]
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from hdpview.errors import DataError, quoted
 
 _BATCH_ROWS = 131_072
 _WIDE = ("HUGEINT", "UHUGEINT")
-_MICROSECONDS = {"s": 1_000_000, "ms": 1_000}  # units that reach further than microseconds of 64 bits
-_BATCHES_AHEAD = 4  # that are read from files before they are asked for
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000}  # microseconds per unit, for units with a longer range
+_BATCHES_AHEAD = 4  # batches read from files in advance
 
 
 class Stream:
-    """Batches that can be read again: DuckDB asks for them once per scan, and for their schema in between."""
+    """Batches that can be read again: DuckDB reads them once per scan, and their schema in between."""
 
     def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         self.schema, self.batches = schema, batches
@@ -46,11 +46,11 @@ class Stream:
 def arrow_of(
     source: Any, wanted: Sequence[str] | None, exact_text: Sequence[str] = ()
 ) -> pa.Table | pa.RecordBatchReader | Stream:
-    """A frame as an Arrow table, or as a stream of batches where it can be one.
+    """A frame as an Arrow table, or as a stream of batches if possible.
 
-    wanted: the columns that are needed. The others are left behind, unless one of these is absent: then all
-        names are kept, to say what there is.
-    exact_text: columns that name persons, in which no two values may become one.
+    wanted: the columns that are needed. The others are dropped, unless a wanted one is absent: then all names
+        are kept for the error message.
+    exact_text: columns that identify persons, so distinct values must stay distinct.
     """
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
@@ -85,12 +85,11 @@ def clean_stream(schema: pa.Schema, read: Callable[[], Iterable[pa.RecordBatch]]
 
 
 def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Sequence[str]) -> bool:
-    """Whether Parquet files, by the types of their columns, hold what DuckDB's own reader would refuse or
-    blur.
+    """Whether Parquet files have column types that DuckDB's own reader could refuse or merge values of.
 
-    It refuses moments in milliseconds that microseconds do not reach. In texts it replaces bytes that are no
-    UTF-8, and numbers of several types it makes doubles. Both may make two values one, which matters in
-    columns of `exact_text`, which name persons.
+    It refuses timestamps in milliseconds beyond the range of microseconds. It replaces invalid UTF-8 in texts
+    and turns numbers of mixed types into doubles. Both can merge two values, which matters in the columns
+    `exact_text`, which identify persons.
     """
     schemas = [pq.read_schema(file) for file in files]
     if any(len({each.field(n).type for each in schemas if n in each.names}) > 1 for n in exact_text):
@@ -106,8 +105,8 @@ def needs_cleaning(files: Sequence[Path], wanted: Sequence[str], exact_text: Seq
 def clean_parquet(files: Sequence[Path], wanted: Sequence[str], exact_text: Sequence[str] = ()) -> Stream:
     """Parquet files as a stream of batches with null for values that a database would refuse.
 
-    Each file is read by its own types: the type that holds those of all files may round a value, and a reader
-    that minds would refuse the table for it. [P7]
+    Each file is read with its own types: a common type of all files may round a value, and a strict reader
+    would refuse the table because of it. [P7]
     """
     schemas = [pq.read_schema(file) for file in files]
     schema = pa.unify_schemas(schemas, promote_options="permissive").remove_metadata()
@@ -115,8 +114,8 @@ def clean_parquet(files: Sequence[Path], wanted: Sequence[str], exact_text: Sequ
         kinds = {each.field(name).type for each in schemas if name in each.names}
         if len(kinds) > 1 and pa.types.is_floating(schema.field(name).type):
             raise DataError(
-                f"Column {quoted(name)} names persons, and has {len(kinds)} types in these files, which "
-                "could make two persons one. Write it as one type."
+                f"Column {quoted(name)} identifies persons but has {len(kinds)} types in these files, which "
+                "could merge two persons. Write it with one type."
             )
     kept = [schema.field(name) for name in _kept(schema.names, wanted)]
     how = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
@@ -161,7 +160,7 @@ def _clean(column: pa.Array) -> pa.Array:
 
 
 def _readable_texts(column: pa.Array) -> pa.Array:
-    """Texts with null in the place of those that are no UTF-8."""
+    """Texts with null in place of invalid UTF-8."""
     if pa.types.is_dictionary(column.type):
         texts = _readable_texts(column.dictionary)
         return texts.take(column.indices).cast(column.type)
@@ -193,7 +192,7 @@ def _kept(names: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
 
 
 def _narrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """128-bit integers as decimals, null where those end: as Arrow they would wrap around or be refused."""
+    """128-bit integers as decimals, null beyond their range: Arrow would wrap them around or refuse them."""
     narrowed = {
         name: duckdb.ColumnExpression(name).try_cast("DECIMAL(38, 0)").alias(name)
         for name, kind in zip(relation.columns, relation.types, strict=True)
@@ -219,13 +218,13 @@ def _from_frame(source: Any, wanted: Sequence[str] | None, exact_text: Sequence[
 
 
 def _check_names(names: Sequence[Any]) -> None:
-    """Raise where a schema could not call a pandas frame's columns by name."""
+    """Raise if a schema could not address a pandas frame's columns by name."""
     if not names:
         raise DataError("The frame has no columns.")
     for name in names:
         if not isinstance(name, str):
             raise DataError(
-                f"Columns are called by text, and one is called {quoted(name)}. Rename it, for "
+                f"Names of columns must be texts, but one is {quoted(name)}. Rename it, for "
                 "example: frame.columns = [...]."
             )
     twice = [name for name, times in Counter(names).items() if times > 1]
@@ -234,14 +233,14 @@ def _check_names(names: Sequence[Any]) -> None:
 
 
 def _column(series: nw.Series[Any], is_exact: bool) -> pa.Array | pa.ChunkedArray:
-    """A pandas column of objects becomes text: a guessed type would let one row change others.
+    """A pandas column of objects becomes text, because a guessed type would let one row change others.
 
-    is_exact: whether 1 and "1" have to stay two: then what is no text is marked.
+    is_exact: whether 1 and "1" must stay distinct; values that are not texts are then marked.
     """
     if series.dtype != nw.Object:
         try:
             return series.to_arrow()
-        # pandas says text, having looked at the first rows only
+        # pandas infers text from the first rows only
         except (pa.ArrowException, TypeError, ValueError):
             pass
     texts = [_text(value) for value in series.to_list()]
@@ -260,17 +259,17 @@ def _text(value: Any) -> str | None:
     except (TypeError, ValueError):  # pandas.NA has no truth
         return None
     if isinstance(value, str):
-        # a lone surrogate is no text that a database takes
+        # databases refuse lone surrogates
         return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))  # 1.0 stands for 1 wherever numbers are told apart
+        return str(int(value))  # 1.0 equals 1 wherever numbers are compared
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _readable(schema: pa.Schema) -> pa.Schema:
-    """The schema with a type that DuckDB does not read replaced by one that holds the same values."""
+    """The schema with types that DuckDB cannot read replaced by equivalent ones."""
     for position, field in enumerate(schema):
         if pa.types.is_float16(field.type):
             schema = schema.set(position, field.with_type(pa.float32()))

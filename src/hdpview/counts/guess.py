@@ -1,7 +1,7 @@
 """How a text file is written, guessed from its first lines: types and signs, never values or bounds.
 
-Where two readings fit, the guess asks instead of choosing: 5.500 may be five or five thousand, 01/02/2024
-January or February.
+If two interpretations fit, the guess asks instead of choosing: 5.500 may be five or five thousand, and
+01/02/2024 may be in January or February.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 
 N_LINES = 100
-# The same list for every file, so that it tells nothing about one.
+# The same list for every file, so that it reveals nothing about any file.
 USUAL_MARKS = ("", "?", "NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", ".")
-# Filled fields of a column from which on it is called unique.
+# Fewest non-empty fields of a column that is called unique.
 MIN_UNIQUE = 30
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _ENCODINGS = ("utf-8", "cp1252", "latin-1")
@@ -49,12 +49,12 @@ _EPOCHS = {"s": (10, 946_684_800, 4_102_444_800), "ms": (13, 946_684_800_000, 4_
 
 @dataclass(frozen=True)
 class Guess:
-    """What the first lines of a file show.
+    """The format of a file, guessed from its first lines.
 
-    kinds: per column, the type of attribute. text: how the file is written; remark: what to say of it.
-    questions: per key of [source] that a person has to decide, the question. notes: per column, a remark.
-    identifiers: columns whose values all differ. head: per column its first filled fields, in plain spelling
-        where they are numbers; it stays with the curator.
+    kinds: per column, the type of attribute. text: the file's format; remark: a comment about it.
+    questions: per undecided key of [source], a question to the curator. notes: per column, a remark.
+    identifiers: columns whose values all differ. head: per column, its first non-empty fields, numbers
+        in plain spelling; only the curator sees it.
     """
 
     kinds: dict[str, str]
@@ -69,7 +69,7 @@ class Guess:
 def guess_format(file: Path, *, is_named: bool = False) -> Guess:
     """Types of columns and signs of a CSV or JSON-lines file, from the format of its first lines.
 
-    is_named: whether the curator has named columns, so that the first line is surely a header.
+    is_named: whether the curator has named columns, so that the first line is certainly a header.
     """
     if kind_of_file(file) == "json":
         text, separator, columns = PLAIN, "", _json_head(file)
@@ -103,7 +103,7 @@ def _json_head(file: Path) -> dict[str, list[str]]:
 
 
 class _Guessing:
-    """Guesses about one file, made one after the other."""
+    """Successive guesses about one file."""
 
     def __init__(
         self, file: Path, text: TextFormat, separator: str, columns: Mapping[str, Sequence[str]]
@@ -114,7 +114,7 @@ class _Guessing:
         self.dates_of: dict[str, str] = {}
 
     def decide_signs(self) -> None:
-        """Signs around and inside numbers, by the columns that are numbers but for them."""
+        """Signs around and inside numbers, judged by columns that are numeric without them."""
         signs: dict[str, None] = {}
         numbers: list[str] = []
         for name, fields in self.columns.items():
@@ -138,7 +138,7 @@ class _Guessing:
         self._decide_points([each.strip("()+-") for each in numbers])
 
     def _decide_points(self, numbers: Sequence[str]) -> None:
-        """Which sign parts decimals, and which thousands."""
+        """The decimal sign and the thousands separator."""
         spaced = next((sign for sign in "'’" if any(sign in each for each in numbers)), None)
         if any(_BLANKS.search(each) for each in numbers):
             spaced = " "
@@ -149,7 +149,7 @@ class _Guessing:
             each.strip("0123456789") for each in plain if re.fullmatch(r"[1-9][0-9]{0,2}[.,][0-9]{3}", each)
         }
         if decimal:
-            # Where columns differ, those that do not fit the separator's usual company become categories.
+            # If columns differ, those that do not suit the file's separator become categories.
             sign = decimal.pop() if len(decimal) == 1 else "." if self.separator == "," else ","
             other = "," if sign == "." else "."
             self.text = replace(
@@ -158,7 +158,7 @@ class _Guessing:
             return
         doubtful -= grouped
         if self.separator == ",":
-            doubtful.discard(".")  # a decimal comma would hardly stand in a file parted by commas
+            doubtful.discard(".")  # files separated by commas hardly use decimal commas
         self.text = replace(self.text, thousands=spaced or next(iter(grouped), None))
         if doubtful:
             sign = doubtful.pop()
@@ -169,7 +169,7 @@ class _Guessing:
             )
 
     def decide_dates(self) -> None:
-        """Formats of dates; where several fit all of the file, a question."""
+        """Formats of dates; a question if several fit the whole file."""
         chosen: dict[str, None] = {}
         for name, fields in self.columns.items():
             if not fields or all(_ISO.fullmatch(each) for each in fields):
@@ -186,7 +186,7 @@ class _Guessing:
         self.text = replace(self.text, dates=() if "dates" in self.questions else tuple(chosen)[:20])
 
     def _fitting_whole_file(self, name: str, formats: Sequence[str]) -> list[str]:
-        """Those formats that read (nearly) all dates of the file, by the curator's own eyes."""
+        """The formats that fit (nearly) all dates of the file; only the curator sees the result."""
         with open_source(str(self.file), [name], text=self.text) as opened:
             column = f"stripped({name_sql(name)})"
             is_filled = f"{column} NOT IN ({', '.join(map(text_sql, USUAL_MARKS))})"
@@ -204,13 +204,11 @@ class _Guessing:
             self.text = replace(self.text, epoch=next(iter(epochs.values())))
             kinds |= dict.fromkeys(epochs, "datetime")
         else:
-            note = (
-                "looks like seconds or milliseconds since 1970: [source] epoch reads these, or convert them"
-            )
+            note = "looks like seconds or milliseconds since 1970: set [source] epoch, or convert them"
             self.notes |= dict.fromkeys(epochs, note)
         remark = (
-            f"Types, signs and dates were guessed from the first {N_LINES} lines of {self.file.name}: "
-            "this tells their format only, not their values. Correct what is wrong."
+            f"Types, signs and dates were guessed from the first {N_LINES} lines of {self.file.name}. "
+            "They show the format only, not the values. Correct any mistakes."
         )
         unique = frozenset(name for name, fields in self.columns.items() if _are_unique(fields, kinds[name]))
         head = {
@@ -222,7 +220,7 @@ class _Guessing:
         return Guess(kinds, self.text, remark, self.questions, self.notes, unique, head)
 
     def _epochs(self, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Columns of whole numbers that both name and size show to be moments."""
+        """Columns of whole numbers whose name and size suggest timestamps."""
         for name, fields in self.columns.items():
             if kinds[name] != "integer" or not _EPOCH_NAMES.search(name):
                 continue
@@ -231,7 +229,7 @@ class _Guessing:
                     yield name, unit
 
     def _kind(self, name: str, fields: Sequence[str]) -> str:
-        """The type of attribute whose format all fields have; a category where none is."""
+        """The type of attribute whose format fits all fields; otherwise a category."""
         if not fields:
             return "category"
         if name in self.dates_of or all(_ISO.fullmatch(each) for each in fields):
@@ -257,7 +255,7 @@ def _bare(text: str, signs: set[str]) -> str:
 
 
 def _decimal_sign(number: str) -> str | None:
-    """The sign that surely parts decimals: the last one of two kinds, or one not before three digits."""
+    """The certain decimal sign: the last one of two kinds, or one not followed by three digits."""
     match = re.fullmatch(r"([0-9.,]*)([.,])([0-9]*)", number)
     if match is None:
         return None
@@ -269,7 +267,7 @@ def _decimal_sign(number: str) -> str | None:
 
 
 def _thousands_sign(number: str) -> str | None:
-    """The sign that surely parts thousands: it stands twice, or before the decimal sign."""
+    """The certain thousands separator: it appears twice, or before the decimal sign."""
     match = re.fullmatch(r"[1-9][0-9]{0,2}(([.,])[0-9]{3})(\2[0-9]{3})*([.,][0-9]*)?", number)
     if match is None:
         return None
@@ -303,7 +301,7 @@ def _are_unique(fields: Sequence[str], kind: str) -> bool:
 
 
 def _with_encoding(file: Path) -> TextFormat:
-    """The encoding that a mark at the start names, or the first of the usual ones that the lines have."""
+    """The encoding given by a byte order mark, or the first common one that decodes the lines."""
     with file.open("rb") as opened:
         start = opened.read(4)
     for mark, encoding in _BYTE_ORDER_MARKS.items():
@@ -325,7 +323,7 @@ def _with_encoding(file: Path) -> TextFormat:
 
 
 def _plain_number(text: str, how: TextFormat) -> str:
-    """A number as the rules of a build would spell it."""
+    """A number as a build would spell it."""
     text = _bare(text, set(how.strip))
     if how.negative == "parentheses" and (match := re.fullmatch(r"\(([^()+-]+)\)", text)):
         text = f"-{match[1]}"

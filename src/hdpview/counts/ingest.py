@@ -45,11 +45,11 @@ _COLUMN_KINDS = {  # type of attribute → kinds of columns it can be read from
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a table is read.
+    """Options for reading a table.
 
-    limits: who is protected, and how many of their rows are counted; salt: decides by lot which ones.
-    memory_limit, threads: of the embedded database, which spills to disk beyond it; on Spark, of a session of
-        our own on this machine.
+    limits: the privacy unit and the most rows counted per person; salt: decides which rows are drawn.
+    memory_limit, threads: of the embedded database, which spills to disk beyond the limit; with Spark, of our
+        own session on this machine.
     """
 
     limits: Contributions = EACH_ROW
@@ -67,8 +67,8 @@ READ_ALL = ReadOptions()
 
 
 def read_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> SparseCounts:
-    """The occupied cells of a table. No row is refused: what that row holds decides its cell, and nothing
-    else does. source: see `sources.open_source`.
+    """The occupied cells of a table. No row is refused: the cell of a row depends on this row alone.
+    source: see `sources.open_source`.
     """
 
     def read(opened: OpenSource) -> SparseCounts:
@@ -81,7 +81,7 @@ def read_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) ->
 
 
 def read_states(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> States:
-    """What becomes of the values of each column, from one pass that keeps no row."""
+    """Outcomes of the values of each column, counted in one pass that keeps no row."""
 
     def read(opened: OpenSource) -> States:
         def add(stop: Event) -> States:
@@ -106,7 +106,7 @@ def read_with(
     *,
     strict: bool = False,
 ) -> Result:
-    """Open a table, check its columns and read it; errors that come back quote no value."""
+    """Open a table, check its columns and read it; its errors quote no value."""
     problem: DataError | None = None
     for parallel_csv in (True, False):
         try:
@@ -125,7 +125,7 @@ def read_with(
                 return read(opened)
         except HdpviewError:
             raise
-        # whatever a database or file reader raises may quote values: only its kind is passed on
+        # any error of a database or file reader may quote values: pass on only its kind
         except Exception as refusal:
             problem = without_values(refusal, source)
             if not (parallel_csv and needs_one_reader(refusal)):
@@ -135,9 +135,9 @@ def read_with(
 
 
 def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
-    """Names and types of a table's columns, as DuckDB writes them. No row is read from files and databases.
+    """Names and DuckDB types of a table's columns. Reads no rows from files and databases.
 
-    text: how CSV files are written.
+    text: format of CSV files.
     """
     if (files := csv_files(source)) is not None:
         return dict.fromkeys(csv_layout(files, text)[1], "varchar")
@@ -150,7 +150,7 @@ def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
 
 
 def check_columns(types: Mapping[str, str], schema: Schema) -> None:
-    """Raise a DataError where a table with columns of these types cannot be read by the schema."""
+    """Raise a DataError if columns of these types do not fit the schema."""
     for attribute in schema:
         if attribute.name not in types:
             raise DataError(unknown_name("column", attribute.name, types, "The table has"))
@@ -165,15 +165,15 @@ def check_columns(types: Mapping[str, str], schema: Schema) -> None:
 
 
 def can_be_read(written: str, kind: str) -> bool:
-    """Whether a column of this type, as DuckDB writes it, can be read as an attribute of that kind."""
+    """Whether a column of this DuckDB type can be read as an attribute of that kind."""
     return kind_of_type(written) in _COLUMN_KINDS[kind]
 
 
 def rows_sql(
     types: Mapping[str, str], schema: Schema, options: ReadOptions, texts: Mapping[str, str] | None = None
 ) -> str:
-    """The query that encodes: outcomes `o_0`, `o_1`, … of each row that counts, and where `limits` has a
-    count column, how many records `n` > 0 the row stands for. texts: further columns, as SQL by name.
+    """The query that encodes: outcomes `o_0`, `o_1`, … of each row that counts and, if `limits` has a count
+    column, the number of records `n` > 0 of the row. texts: further columns, as SQL by name.
     """
     limits = options.limits
     along = {} if limits.unit is None else {"unit": unit_sql(types[limits.unit], limits)}
@@ -198,9 +198,7 @@ def cells_sql(types: Mapping[str, str], schema: Schema, options: ReadOptions) ->
 
 
 def run_query(opened: OpenSource, work: Callable[[Event], Result], report: Progress, text: str) -> Result:
-    """Do the work on a thread, so that Ctrl-C stops the database at once. The work ends early when the event
-    is set.
-    """
+    """Do the work on a thread, so that Ctrl-C stops the database at once. Setting the event ends it early."""
     report(None, text)
     event, connection = Event(), opened.connection
 
@@ -218,7 +216,7 @@ def run_query(opened: OpenSource, work: Callable[[Event], Result], report: Progr
 def _collected(
     batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event, threads: int | None
 ) -> SparseCounts:
-    """Stack each batch as it comes; the parts are joined one array at a time, to keep the peak low."""
+    """Collect batches, then join their parts one array at a time to limit peak memory."""
     dtype = code_type(schema)
     codes = [cast("Codes", np.empty((0, len(schema)), dtype))]
     counts = [np.empty(0, np.int64)]

@@ -1,11 +1,10 @@
-"""Learn bounds and frequent categories from a table, for a price: noisy histograms over bins fixed
-beforehand.
+"""Learn bounds and frequent categories from a table, at a cost: noisy histograms over fixed bins.
 
-    column ─ bin of each value, by a rule for that value alone ─▶ counts ─ noise ─▶ bins that hold something
+    column ─ bin of each value, from this value alone ─▶ counts ─ noise ─▶ bins that hold something
 
-Numbers fall into bins by sign and power of two, moments by year: the bins are public, so this is purely
-ε-private. Which texts there are is not public, so categories need a δ: a text is reported if its noisy count
-exceeds a threshold; a text held by one row does so with probability at most δ.
+Numbers fall into bins by sign and power of two, dates by year. The bins are public, so this needs no δ. The
+list of texts is private, so categories need a δ: a text is reported if its noisy count exceeds a threshold; a
+text held by one row does so with probability at most δ.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from hdpview.privacy.ledger import Ledger, Receipt
 from hdpview.privacy.mechanism import Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
 
-# Powers of two: what is nearer to 0 counts as 0, what is beyond as the last bin.
+# Powers of two: values nearer to 0 count as 0, values beyond fall into the last bin.
 _LEAST_POWER = -20
 _LARGEST_POWER = 62
-# Ends of the bins of numbers; the one in the middle holds 0.
+# Ends of the bins of numbers; the middle bin holds 0.
 EDGES = (
     *(-(2.0**power) for power in range(_LARGEST_POWER + 1, _LEAST_POWER - 1, -1)),
     *(2.0**power for power in range(_LEAST_POWER, _LARGEST_POWER + 2)),
@@ -46,7 +45,7 @@ _LAST_YEAR = 2099
 _CALENDAR = Datetime(
     name="any", min=f"{_FIRST_YEAR}-01-01", max=f"{_LAST_YEAR}-12-31", every="1y", nullable=True
 )
-# The attribute whose codes are the bins of a column, by kind.
+# By kind, the attribute whose codes are the bins of a column.
 _BINS: dict[str, Attribute] = {
     "integer": Real(name="any", explicit_edges=EDGES, nullable=True),
     "real": Real(name="any", explicit_edges=EDGES, nullable=True),
@@ -57,14 +56,14 @@ _FALSE_BINS = 0.01  # chance that noise alone passes the threshold anywhere in a
 _MOST_BINS = 1_000
 MOST_CATEGORIES = 1_000
 _LONGEST_TEXT = 200  # characters of a category
-# OpenDP certifies down to 2⁻⁵³, of which a thousand columns of texts get a share each.
+# OpenDP certifies δ down to 2⁻⁵³ per column; this leaves room for a thousand text columns.
 _LEAST_DELTA = Fraction(1, 10**12)
 
 
 @dataclass(frozen=True)
 class Learnt:
-    """kinds: per column, the type of attribute it becomes. attributes: what was learnt, by column; the others
-    need a person's knowledge, such as texts where no δ was given or too few rows.
+    """kinds: per column, the type of its attribute. attributes: learnt attributes by column; the curator must
+    describe the others, such as texts without a δ, or with too few rows.
     """
 
     kinds: dict[str, str]
@@ -84,11 +83,11 @@ def learn_charged(
     resume: bool | None = False,
     on_charge: Callable[[Receipt], object],
 ) -> Learnt:
-    """As `learn`, for a budget that is charged to a ledger when all that can fail has been tried. [P12]
+    """As `learn`, but charges a ledger once everything that can fail has succeeded. [P12]
 
-    resume: finish a learning of the same terms that broke off, and charge nothing. None: if there is one.
-    on_charge: called with the receipt, whose `name_view` ends the chance to resume: call it when the result
-        is written.
+    resume: finish an interrupted learning with the same terms, and charge nothing. None: if there is one.
+    on_charge: called with the receipt; call its `name_view` once the result is written, which rules out a
+        later resume.
     """
     if 0 < delta < _LEAST_DELTA:
         raise BudgetError(
@@ -120,13 +119,13 @@ def learn(
     text: TextFormat = PLAIN,
     charged: Callable[[], AbstractContextManager[Outcomes]] = lambda: nullcontext(Outcomes()),
 ) -> Learnt:
-    """Bounds and categories of the columns of a table, for ε in all and δ in all. [P13]
+    """Bounds and categories of the columns of a table, for a total ε and δ. [P13]
 
-    kinds: per column, the type of attribute it becomes, by a draft. A row has one value in each column, so
-        the budget is divided among the columns.
-    limits: who is protected. Of each person at most `max_rows` rows are looked at.
-    text: how texts are written, by the curator's word: signs, dates and marks for missing values.
-    charged: entered after all checks of public facts, before any draw; gives what was drawn before.
+    kinds: per column, the type of its attribute from a draft. A row has one value in each column, so the
+        budget is divided among the columns.
+    limits: the privacy unit, and the most rows used per person.
+    text: the format that the curator states: signs, dates and marks for missing values.
+    charged: entered after all checks of public facts, before any draw; yields earlier draws.
     """
     _check_learnable(kinds, delta)
 
@@ -144,7 +143,7 @@ def learn(
 
 
 def _check_learnable(kinds: Mapping[str, str], delta: Fraction) -> None:
-    """Refuse what cannot succeed, before anything is charged: names no schema can have, nothing to learn."""
+    """Refuse before any charge if learning cannot succeed: invalid names, or nothing to learn."""
     for name in kinds:
         Boolean(name=name)
     texts = [name for name, kind in kinds.items() if kind == "category"]
@@ -153,19 +152,19 @@ def _check_learnable(kinds: Mapping[str, str], delta: Fraction) -> None:
             "These columns hold only texts. Learning text values needs a delta, because the list of values "
             "is itself private. Nothing was spent. Add a delta such as 1e-9."
             if texts
-            else "The columns to learn are truth values, of which everything is known. Nothing was spent."
+            else "The columns to learn are all truth values, which need no learning. Nothing was spent."
         )
         raise DataError(why)
 
 
 class _Learning:
-    """What one budget learns about the columns of a table that is open."""
+    """Learns about the columns of an open table with one budget."""
 
     def __init__(self, opened: OpenSource, limits: Contributions, text: TextFormat, delta: Fraction) -> None:
         self.opened, self.limits, self.text, self.delta = opened, limits, text, delta
 
     def prepare(self, kinds: Mapping[str, str]) -> None:
-        """Keep bins and texts of the rows that count: all, or of each person a choice of at most k. [P13]"""
+        """Keep bins and texts of the rows that count: all, or at most k random ones per person. [P13]"""
         asked, types = self._asked(kinds), self.opened.types
         schema = Schema([replace(_BINS[kind], name=name) for name, kind in asked.items()], source=self.text)
         texts = {
@@ -179,7 +178,7 @@ class _Learning:
     def attributes(
         self, kinds: Mapping[str, str], epsilon: Fraction, outcomes: Outcomes
     ) -> dict[str, Attribute]:
-        """What was learnt of each column, in their order. outcomes: what was drawn for that before."""
+        """The learnt attributes, in the order of the columns. outcomes: earlier draws."""
         budget = {"delta": self.delta, "max_rows": self.limits.max_rows, "outcomes": outcomes}
         self.mechanism = Mechanism(epsilon, Randomness.fresh(), law="laplace", **budget)  # type: ignore[arg-type]
         asked = self._asked(kinds)
@@ -205,7 +204,7 @@ class _Learning:
         }
 
     def _counts(self, position: int, n_bins: int) -> Exact:
-        """Rows per bin of a column, shape (n_bins,). One row is in one bin at most."""
+        """Rows per bin of a column, shape (n_bins,). A row is in at most one bin."""
         exact_counts = np.zeros(n_bins + len(State), np.int64)
         for row in self.opened.rows(f"SELECT o_{position} AS o, count(*) AS n FROM learnt GROUP BY o"):
             exact_counts[row["o"]] = row["n"]
@@ -215,7 +214,7 @@ class _Learning:
         return Exact(bins)
 
     def _ordered(self, position: int, name: str, kind: str, amount: Fraction) -> Attribute | None:
-        """Bounds of numbers or moments."""
+        """Bounds of numbers or dates."""
         bins = self._noticed(position, name, _BINS[kind].n_values, amount)
         if not bins:
             return None
@@ -225,12 +224,12 @@ class _Learning:
         low, high = ends_of(bins[0])[0], ends_of(bins[-1])[1]
         if kind == "real":
             return real_between(name, low, high, nullable=True)
-        beyond = math.ceil(high) - 1 if high else 0  # bins lack their upper end
+        beyond = math.ceil(high) - 1 if high else 0  # bins exclude their upper end
         least = math.ceil(low)
         return integer_between(name, least, max(least, min(beyond, 2**62)), nullable=True)
 
     def _noticed(self, position: int, name: str, n_bins: int, amount: Fraction) -> list[int]:
-        """Bins whose noisy counts noise alone would hardly reach."""
+        """Bins whose noisy counts are unlikely to be noise alone."""
         exact_counts = self._counts(position, n_bins)
         threshold = self.mechanism.noise(amount).scale * math.log(n_bins / (2 * _FALSE_BINS))
         noisy = self.mechanism.noisy(f"bounds and categories: {name}", exact_counts, amount)  # [P13]
@@ -238,7 +237,7 @@ class _Learning:
         return noticed
 
     def _category(self, position: int, name: str, amount: Fraction, delta: Fraction) -> Attribute | None:
-        """Frequent texts. Longer ones than a schema holds, and those with a NUL, are none. [P13]"""
+        """Frequent texts, except those too long for a schema or with a NUL. [P13]"""
         text = f"t_{position}"
         query = (
             f"SELECT {text} AS text, count(*) AS n FROM learnt "
@@ -254,17 +253,17 @@ class _Learning:
 
 
 def integer_between(name: str, least: int, greatest: int, nullable: bool) -> Integer:
-    """Whole numbers in bins of the least width that makes no more than a thousand of them."""
+    """Whole numbers in at most a thousand bins of the smallest possible width."""
     every = max(1, -(-(greatest - least + 1) // _MOST_BINS))
     return Integer(name=name, min=least, max=greatest, every=every, nullable=nullable)
 
 
 def real_between(name: str, low: float, high: float, nullable: bool) -> Real:
-    """Real numbers in a hundred bins; from `low` to one more where all are equal."""
+    """Real numbers in a hundred bins; from `low` to `low` + 1 if all are equal."""
     return Real(name=name, min=low, max=high if high > low else low + 1.0, bins=100, nullable=nullable)
 
 
 def ends_of(bin_of_numbers: int) -> tuple[float, float]:
-    """Where a bin of numbers begins and ends; of the one in the middle, 0."""
+    """The ends of a bin of numbers; both are 0 for the middle bin."""
     low, high = EDGES[bin_of_numbers], EDGES[bin_of_numbers + 1]
     return (0.0, 0.0) if low < 0 < high else (low, high)

@@ -1,14 +1,13 @@
-"""What is said of losses before anything is paid: sentences with bands instead of counts."""
+"""Warnings about losses before anything is spent: sentences with bands instead of counts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Share of values from which on a loss is worth a word, and how many there have to be at least: what is said
-# should not depend on single rows.
+# Smallest share and number of values whose loss is reported: warnings should not depend on single rows.
 FEW_SHARE = 0.001
 FEW_RECORDS = 5
-# Share from which on a loss has to be accepted before a build.
+# Share of values above which a loss must be accepted before a build.
 MANY_SHARE = 0.2
 NEARLY_ALL_SHARE = 0.9
 
@@ -17,9 +16,9 @@ NEARLY_ALL_SHARE = 0.9
 class SchemaWarning:
     """Something that a build would silently change.
 
-    attribute: its name; empty where it is about the whole table.
-    sentence: what would happen, and what to do about it. Holds bands and masked shapes, never a value.
-    is_blocking: whether so much is lost that a build has to be confirmed.
+    attribute: its name; empty for the whole table.
+    sentence: the problem and its remedy, with bands and masked shapes, never a value.
+    is_blocking: whether the loss is so large that the curator must confirm the build.
     """
 
     attribute: str
@@ -39,7 +38,7 @@ Concern = SchemaWarning  # its name up to version 0.2
 
 
 def band(number: int, total: int) -> str | None:
-    """How many that are, in words; None for none, or so few that they may depend on single rows."""
+    """A number as a band in words; None for none, or so few that they may depend on single rows."""
     if number < min(FEW_RECORDS, total) or number < FEW_SHARE * total or not number:
         return None
     share = number / total

@@ -1,7 +1,7 @@
-"""The check before a build under differential privacy, for tables that even the curator may not look at.
+"""A differentially private check before a build, for tables that even the curator may not read.
 
-Each row has one state per column: read, unreadable or undeclared, missing, below or above the bounds. States
-are counted with noise, like a histogram of each column, and sentences are made of the noisy counts alone.
+Each row has one state per column: read, unreadable or undeclared, missing, below or above the bounds. The
+check counts states with noise, like a histogram of each column, and reports only on the noisy counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 
 PURPOSE = "check of the schema"
-# Probability that noise alone makes the check speak anywhere.
+# Probability that noise alone causes a warning anywhere.
 _FALSE_ALARM = 0.01
 
 
@@ -40,7 +40,7 @@ def paid_check(
     *,
     resume: bool = False,
 ) -> list[SchemaWarning]:
-    """As `check.check_table`, for a budget that is charged to a table's ledger; without shapes. [P12]"""
+    """As `check.check_table`, but charges the table's ledger and shows no shapes. [P12]"""
     limits, types = options.limits, column_types(source, schema.source)
     order = {"check": schema.to_dict(), "limits": repr(limits), "epsilon": str(epsilon)}
     terms = (PURPOSE, limits.unit or EACH_ROW_UNIT, limits.max_rows)
@@ -65,7 +65,7 @@ def paid_check(
         return [list(map(float, each)) for each in noisy], 1 / float(amount)
 
     noisy, scale = quoting_no_value(source, draw)
-    # Laplace noise of this scale stays below it everywhere, save with the probability stated.
+    # Laplace noise of this scale stays below it everywhere, except with the probability above.
     threshold = scale * math.log(len(columns) * (len(State) + 1) / _FALSE_ALARM)
     return _warnings(columns, noisy, threshold)
 
@@ -73,7 +73,7 @@ def paid_check(
 def _warnings(
     columns: Sequence[CheckedColumn], noisy: Sequence[Sequence[float]], threshold: float
 ) -> list[SchemaWarning]:
-    """Sentences about what noise alone would hardly show."""
+    """Warnings about losses that are unlikely to be noise alone."""
     warnings: list[SchemaWarning] = []
     n_rows = max(1, round(sum(map(sum, noisy)) / len(noisy)))
     for column, counts in zip(columns, noisy, strict=True):

@@ -1,4 +1,4 @@
-"""Exact numbers of persons: in all, and per value of an attribute. Private side. [P18]"""
+"""Exact numbers of persons: in total, and per value of an attribute. Private side. [P18]"""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from hdpview.privacy.exact import Exact
 
 
 def check_people(people: Sequence[str], schema: Schema, limits: Contributions, engine: str) -> None:
-    """Raise where persons cannot be counted by these attributes."""
+    """Raise if persons cannot be counted by these attributes."""
     if isinstance(people, str) or len(set(people)) < len(people):
-        raise DataError('people lists attributes by name, each once, such as ["ward", "year"].')
+        raise DataError('people must list different attributes by name, such as ["ward", "year"].')
     for name in people:
         if name not in schema.names:
             raise DataError(f"people: {unknown_name('attribute', name, schema.names, 'The schema has')}")
     if people and (limits.unit is None or limits.count is not None or engine != "local"):
         raise DataError(
-            "people counts persons, so it needs privacy_unit, the column that says whose row it is; rows of "
-            "one record each; and engine='local'."
+            "people counts persons, so it needs privacy_unit (the column that identifies the person), rows "
+            "of one record each, and engine='local'."
         )
 
 
 def person_counts(source: Any, schema: Schema, options: ReadOptions, people: Sequence[str]) -> list[Exact]:
-    """Persons in all, shape (1,), and per attribute the persons of each code, shape (size,).
+    """All persons, shape (1,), and per attribute the persons of each code, shape (size,).
 
-    A person counts once per code, and in max_rows codes at most, chosen by lot. [P18]
+    A person counts once per code, in at most max_rows random codes. [P18]
     """
     limits = options.limits
 
@@ -47,7 +47,7 @@ def person_counts(source: Any, schema: Schema, options: ReadOptions, people: Seq
             pairs = f"SELECT DISTINCT unit, {code} AS code FROM ({rows}) AS own WHERE unit IS NOT NULL"
             lot = f"md5(concat_ws('|', {text_sql(f'{options.salt}|{a}')}, unit, code))"
             keyed = f"SELECT *, {lot} AS lot FROM ({pairs}) AS pairs"
-            # A function of the salt and of that person's own codes alone. [P18]
+            # Depends on the salt and that person's own codes only. [P18]
             place = "row_number() OVER (PARTITION BY unit ORDER BY lot, code)"
             placed = f"SELECT code, {place} AS place FROM ({keyed}) AS keyed"
             chosen = f"SELECT code FROM ({placed}) AS placed WHERE place <= {limits.max_rows}"

@@ -1,7 +1,7 @@
-"""Many rows to a message: how the columns of a table come from PostgreSQL.
+"""Read the columns of a PostgreSQL table, many rows per message.
 
-A row at a time would cost the driver microseconds each, far more than the encoding. So the server puts
-thousands of rows into one text, a line per row as in a CSV file, which Arrow reads.
+One row per message would cost the driver microseconds, far more than the encoding. So the server packs
+thousands of rows into one text with a line per row, as in a CSV file, which Arrow reads.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from hdpview.counts.encode import name_sql
 from hdpview.counts.frames import Stream
 
 _ROWS_PER_PART = 32_768
-# Parts that the driver holds at a time.
+# Parts that the driver fetches at a time.
 _PARTS_AT_ONCE = 2
-# Columns that one call of `concat` takes, with commas between them.
+# Most columns, with commas between them, in one call of `concat`.
 _MOST_FIELDS = 50
-# Characters of a text; a longer one is missing.
+# Most characters of a text; longer ones count as missing.
 _LONGEST_TEXT = 100_000
-# Types of Ibis → types of DuckDB that texts become again, where they are no texts.
+# Types of Ibis → types of DuckDB that restore columns other than text.
 _TYPES = {"boolean": "BOOLEAN", "integer": "BIGINT", "floating": "DOUBLE", "date": "DATE", "uuid": "UUID"}
 
 
 def stream_of(backend: Any, table: Any, exact_text: Sequence[str]) -> tuple[Stream, str]:
-    """The table as texts, and the SQL that gives its columns their types back.
+    """The table as texts, and the SQL that restores the types of its columns.
 
-    exact_text: columns that name persons, which stay texts. One statement per reading, so one snapshot of the
-    table.
+    exact_text: columns that identify persons, which stay texts. Each reading is one statement, and so one
+    snapshot of the table.
     """
     fields, typed = [], []
     for name, dtype in table.schema().items():
@@ -42,7 +42,7 @@ def stream_of(backend: Any, table: Any, exact_text: Sequence[str]) -> tuple[Stre
     schema = pa.schema([(name, pa.string()) for name in table.columns])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        # brings tables in memory along, as Ibis does for its own queries
+        # register in-memory tables, as Ibis does for its own queries
         backend._run_pre_execute_hooks(table)
         line = _concatenated(fields)
         numbered = (
@@ -76,7 +76,7 @@ def _field(column: str, dtype: Any, is_exact: bool) -> str:
     if dtype.is_decimal() and dtype.scale is None:
         column = f"trim_scale({column})"
     elif (dtype.is_timestamp() or dtype.is_date()) and not is_exact:
-        # what DuckDB's calendar does not have, infinity among it
+        # dates outside DuckDB's calendar, including infinity
         kind = "date" if dtype.is_date() else "timestamp" if dtype.timezone is None else "timestamptz"
         first, last = "'0001-01-01'", "'9999-12-31'" if kind == "date" else "'9999-12-31 23:59:59.999999'"
         column = (

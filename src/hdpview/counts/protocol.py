@@ -1,4 +1,4 @@
-"""What methods may ask of a table: exact statistics, wherever its rows are. Private side."""
+"""The exact statistics that methods may request of a table, wherever its rows are. Private side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hdpview.progress import Progress
 
 
 class Counts(Protocol):
-    """Exact counts of a table, here or spread over a cluster, as cells or as rows that are read again."""
+    """Exact counts of a table, local or on a cluster, as cells or as rows that are read repeatedly."""
 
     @property
     def schema(self) -> Schema: ...
@@ -29,7 +29,7 @@ class Counts(Protocol):
 
 @runtime_checkable
 class CellCounts(Counts, Protocol):
-    """Counts that are kept as occupied cells, each once, on one machine or on the workers of a cluster."""
+    """Counts stored as distinct occupied cells, on one machine or on the workers of a cluster."""
 
     @property
     def exact_n_cells(self) -> int:
@@ -41,4 +41,4 @@ def as_cells(counts: Counts) -> CellCounts:
     """The counts as occupied cells, for methods that cut the cube into blocks."""
     if isinstance(counts, CellCounts):
         return counts
-    raise MethodError("This method needs occupied cells, and rows were read. Its `reads` has to be 'cells'.")
+    raise MethodError("This method needs occupied cells, but rows were read. Its `reads` must be 'cells'.")

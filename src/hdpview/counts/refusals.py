@@ -1,4 +1,4 @@
-"""Errors of databases and file readers without their own words, which may quote values."""
+"""Errors of databases and file readers without their messages, which may quote values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEBUG_VARIABLE = "HDPVIEW_DEBUG"
 
 
 def quoting_no_value(source: Any, read: Callable[[], Result]) -> Result:
-    """What `read` returns. Of errors that come from outside, only the kind is passed on."""
+    """The result of `read`. Errors from outside are passed on by kind only."""
     try:
         return read()
     except HdpviewError:
@@ -31,7 +31,7 @@ def quoting_no_value(source: Any, read: Callable[[], Result]) -> Result:
 
 
 def without_values(refusal: Exception, source: Any) -> DataError:
-    """What may be said of an error that came from outside: its kind, and what to do."""
+    """A safe message for an error from outside: its kind, and a remedy."""
     kind, name = type(refusal).__name__, describe(source)
     if isinstance(refusal, duckdb.OutOfMemoryException):
         return DataError(
@@ -51,7 +51,7 @@ def without_values(refusal: Exception, source: Any) -> DataError:
 
 
 def _where_its_words_are(refusal: Exception) -> str:
-    """With HDPVIEW_DEBUG=1 they are in a new file that only its owner can read, otherwise nowhere."""
+    """With HDPVIEW_DEBUG=1, write the message to a new file that only its owner can read."""
     if os.environ.get(DEBUG_VARIABLE, "") in ("", "0"):
         return f"{DEBUG_VARIABLE}=1 writes the message to a file that only you can read."
     handle, path = tempfile.mkstemp(".txt", "hdpview-debug-")  # mode 0600

@@ -15,21 +15,19 @@ from hdpview.domain import Schema
 
 Column = NDArray[np.uint8] | NDArray[np.uint16]
 Ints = NDArray[np.int64]
-Buffer = Any  # whatever has bytes: Arrow's buffers too, which typing does not know as such
+Buffer = Any  # any buffer, including Arrow's, which have no type hints
 
-# Small enough for a processor's cache, large enough that handing a part over costs little beside adding it
-# up.
+# Rows that fit into a processor's cache, but enough of them to make the cost of handing over a part small.
 ROWS_PER_PART = 131_072
 _SIZE_OF_ONE_BYTE = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """Some encoded rows, `ROWS_PER_PART` at most.
+    """Some encoded rows, at most `ROWS_PER_PART`.
 
     exact_columns: per attribute the codes, shape (n,); they may be columns of a matrix.
-    exact_counts: records that each row stands for, shape (n,), none negative; None where each row is one
-        record.
+    exact_counts: records per row, shape (n,), none negative; None if each row is one record.
     """
 
     exact_columns: tuple[Column, ...]
@@ -43,7 +41,7 @@ class Rows:
 
 
 class Parts(Protocol):
-    """All rows of a table, part by part, as often as they are asked for."""
+    """All rows of a table, part by part; can be read repeatedly."""
 
     def __len__(self) -> int:
         """How many parts."""
@@ -54,9 +52,8 @@ class Parts(Protocol):
 
 @dataclass(frozen=True)
 class RowLayout:
-    """How rows are kept as bytes: the counts, if any, then the codes of each attribute in the smallest
-    unsigned type, one attribute after the other; those of two bytes come first, so that all numbers are
-    aligned.
+    """The layout of rows as bytes: the counts, if any, then the codes of each attribute in the smallest
+    unsigned type. Attributes of two bytes come first, so that all numbers are aligned.
     """
 
     sizes: tuple[int, ...]
@@ -76,12 +73,12 @@ class RowLayout:
         return np.dtype(np.uint8 if size <= _SIZE_OF_ONE_BYTE else np.uint16)
 
     def to_bytes(self, rows: Rows) -> bytes:
-        """The rows as they are kept."""
+        """The rows as bytes."""
         counts = [] if rows.exact_counts is None else [rows.exact_counts.tobytes()]
         return b"".join([*counts, *(rows.exact_columns[a].tobytes() for a in self._order)])
 
     def from_bytes(self, data: Buffer) -> Rows:
-        """Rows as views of these bytes, which are not copied."""
+        """Rows as views of these bytes, without a copy."""
         flat = np.frombuffer(data, np.uint8)
         n = len(flat) // self.row_bytes
         end = 8 * n * self.has_counts
@@ -96,9 +93,8 @@ class RowLayout:
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """What became of the values of each column. exact_rows: all of them; exact_counts: shape (columns,
-    states), those in each `State`; exact_ends: shape (columns, 2), the lowest and the highest bin of the
-    others.
+    """Outcomes of the values of each column. exact_rows: number of rows; exact_counts: rows in each `State`,
+    shape (columns, states); exact_ends: the lowest and the highest bin of other rows, shape (columns, 2).
     """
 
     exact_rows: int
@@ -133,7 +129,7 @@ class States:
 
 
 class Decoder:
-    """Outcomes of the encoder as codes, and the states that were met on the way."""
+    """Turns outcomes of the encoder into codes, and counts their states."""
 
     def __init__(self, schema: Schema) -> None:
         self.states = States.nothing(len(schema))

@@ -1,6 +1,4 @@
-"""Any source as the table `source` of a DuckDB of our own: files, frames, and tables of databases as Arrow
-batches.
-"""
+"""Any source as the table `source` of our own DuckDB: files, frames, and database tables as Arrow batches."""
 
 from __future__ import annotations
 
@@ -26,15 +24,13 @@ from hdpview.counts.spill import private_directory
 from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 
-_MEMORY_SHARE = 0.5  # of the machine: the cells themselves, and whatever else runs, need the other half
+_MEMORY_SHARE = 0.5  # of the machine's memory; the cells and other processes need the other half
 _BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A DuckDB of our own with the table `source`, and the types of its columns. Names and types are
-    public.
-    """
+    """Our own DuckDB with the table `source`, and the types of its columns. Names and types are public."""
 
     connection: duckdb.DuckDBPyConnection
     types: dict[str, str]
@@ -45,7 +41,7 @@ class OpenSource:
             yield from reader
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """The result of a query that has few rows."""
+        """The result of a query with few rows."""
         return [row for batch in self.batches(query) for row in batch.to_pylist()]
 
 
@@ -65,12 +61,10 @@ def open_source(
 
     source: path, glob or folder of Parquet or CSV files; pandas or Polars frame, or another that narwhals
         knows; Arrow table, batch, reader or dataset; DuckDB relation; Ibis table.
-    wanted: the columns that will be asked for, so that a frame is not copied whole; all when None.
-    memory_limit, threads: of our own DuckDB, such as "4GB" and 2; a table in a database follows the settings
-        there.
-    exact_text: columns whose texts must not be changed where they are no UTF-8, but be null: those that name
-        persons.
-    text: how CSV files are written. strict: see `files.open_files`.
+    wanted: the columns that queries use, so that only these are copied from a frame; None for all.
+    memory_limit, threads: of our own DuckDB, such as "4GB" and 2; tables in databases use the settings there.
+    exact_text: columns that identify persons; invalid UTF-8 in them becomes null instead of being replaced.
+    text: format of CSV files. strict: see `files.open_files`.
     """
     with _private_duckdb(memory_limit, threads) as (connection, room):
         table = "frame"
@@ -94,9 +88,7 @@ def open_source(
 
 
 def run_on_batches(query: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The result of a query over batches, which it sees as the table `source`: the encoder inside a task of
-    Spark.
-    """
+    """The result of a query over batches as the table `source`, for the encoder inside a Spark task."""
     first = next(batches, None)
     if first is None:
         return
@@ -122,13 +114,13 @@ def is_ibis_table(source: Any) -> bool:
 def _of_database(
     connection: duckdb.DuckDBPyConnection, table: Any, wanted: Sequence[str] | None, exact_text: Sequence[str]
 ) -> str:
-    """Register a table of a database as Arrow batches; the SQL that reads them."""
+    """Register a database table as Arrow batches; returns the SQL that reads them."""
     if wanted is not None and set(wanted) <= set(table.columns):
         table = table.select(*wanted)
     backend = table.get_backend()
     if backend.name == "duckdb":
         with warnings.catch_warnings():
-            # Ibis 12 calls DuckDB by names that DuckDB 2 has renamed
+            # Ibis 12 uses names that DuckDB 2 has changed
             warnings.simplefilter("ignore", DeprecationWarning)
             relation = backend._to_duckdb_relation(table)
         connection.register("frame", arrow_of(relation, None, exact_text))
@@ -143,7 +135,7 @@ def _of_database(
 
 
 def describe(source: Any) -> str:
-    """What to call a source in a message."""
+    """The name of a source in messages."""
     if isinstance(source, (str, Path)):
         return repr(str(source))
     return f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
@@ -153,7 +145,7 @@ def describe(source: Any) -> str:
 def _private_duckdb(
     memory_limit: str | None, threads: int | None
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    """An empty DuckDB that spills to a private directory and takes nothing from the network; and that."""
+    """An empty DuckDB that spills to a private directory and has no network access; and this directory."""
     if memory_limit is not None and not re.fullmatch(
         r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", str(memory_limit), re.IGNORECASE
     ):
@@ -176,7 +168,7 @@ def _private_duckdb(
         }
         connection = duckdb.connect(":memory:", config=settings)
         try:
-            # in a notebook DuckDB wants its own widgets for it; there is no progress then
+            # in notebooks, DuckDB needs its own widgets for progress, so there is none
             with contextlib.suppress(duckdb.Error):
                 connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
             prepare(connection)
@@ -186,7 +178,7 @@ def _private_duckdb(
 
 
 def default_memory_mib() -> int:
-    """Half of what this machine, or the container we run in, has."""
+    """Half of the memory of this machine or container."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit_file = Path("/sys/fs/cgroup/memory.max")
     if limit_file.is_file() and (limit := limit_file.read_text().strip()).isdigit():

@@ -22,10 +22,10 @@ Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseCounts:
-    """Occupied cells, each once. Their order means nothing, and growing a partition changes it.
+    """Distinct occupied cells. Their order has no meaning; growing a partition changes it.
 
-    exact_codes: shape (n_occupied, n_attributes), row-major, the smallest unsigned type that holds every
-        code: a row is read and moved as a whole while blocks are cut.
+    exact_codes: shape (n_occupied, n_attributes), in the smallest unsigned type that fits every code;
+        row-major, because cutting blocks reads and moves whole rows.
     exact_counts: shape (n_occupied,), int64, all positive.
     threads: for passes over the cells; by default all cores.
     """
@@ -37,7 +37,7 @@ class SparseCounts:
 
     @property
     def exact_n_cells(self) -> int:
-        """Occupied cells in all."""
+        """Number of occupied cells."""
         return len(self.exact_counts)
 
     def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
@@ -49,7 +49,7 @@ class SparseCounts:
         return tally.exact_box_counts(_Parts(self), boxes, self.threads, progress)
 
     def __repr__(self) -> str:
-        return "SparseCounts(exact)"  # sizes are exact values too: they have no place in a log line
+        return "SparseCounts(exact)"  # sizes are exact values too and must not appear in logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +73,7 @@ def code_type(schema: Schema) -> type[np.uint8 | np.uint16]:
 
 
 def local_cells(counts: Counts) -> SparseCounts:
-    """The counts as cells on this machine, for methods that look at each of them."""
+    """The counts as cells on this machine, for methods that visit each of them."""
     if isinstance(counts, SparseCounts):
         return counts
-    raise MethodError(
-        "This method looks at single cells, which have to be on this machine. Build with engine='local'."
-    )
+    raise MethodError("This method needs all cells on this machine. Build with engine='local'.")

@@ -1,8 +1,7 @@
-"""A directory for what does not fit in memory: only its owner may look into it, and it goes when the work is
-done.
+"""A private directory for data that does not fit in memory, deleted when the work is done.
 
-A killed process cannot tidy up. So each directory holds a lock that the system lets go of with its process,
-and whoever comes next removes the directories whose lock nobody holds.
+A killed process cannot clean up. So each directory holds a lock that the system releases when its process
+ends, and later processes remove unlocked directories.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def private_directory() -> Iterator[Path]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    unseen = path.with_suffix(".new")  # gets its name when it is locked, so that nobody finds it unlocked
+    unseen = path.with_suffix(".new")  # renamed once locked, so that no process sees it unlocked
     handle = os.open(unseen, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         if fcntl is not None:
@@ -49,11 +48,11 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _sweep() -> None:
-    """Remove what killed processes of this user have left behind: it may hold rows of a table."""
+    """Remove directories of this user's killed processes, because they may hold rows of a table."""
     if fcntl is None:
         return
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # somebody else's, or gone already
+        with contextlib.suppress(OSError):  # owned by another user, or already gone
             if (
                 directory.stat().st_uid == os.getuid()
                 and not directory.is_symlink()

@@ -1,13 +1,13 @@
-"""Counts of a table of any size: rows are read and encoded once, kept as a few bytes each, and passed over as
-often as a method asks. Exact: private side.
+"""Counts of a table of any size: rows are read and encoded once, stored in a few bytes each, and scanned for
+each request of a method. Exact: private side.
 
     source ─ encode ─▶ batches of outcomes ─▶ a byte or two per code ─▶ tables and boxes, a pass per question
 
-Codes are kept in memory or, from 256 MB on, in a file without a name.
+Codes are stored in memory or, beyond 256 MB, in an unnamed file.
 
-Rows are never grouped or sorted, so memory depends neither on their number nor on how many of them differ.
-They are read once and not once per pass: a database's table may change in between, a stream of batches can be
-read only once, and the choice of a person's rows is the dearest part of reading.
+Rows are never grouped or sorted, so memory depends neither on their number nor on how many are distinct.
+They are read only once, because a table in a database may change between passes, a stream of batches can be
+read only once, and choosing each person's rows is the most expensive part of reading.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _STEP = "Reading rows"
 
 
 class StoredRows:
-    """Encoded rows, part by part: in memory while they are few, else in a file that has no name and goes with
-    the process, so that nothing of it is left even by a process that is killed.
+    """Encoded rows, part by part: in memory while they are few, otherwise in an unnamed file that disappears
+    with the process, even if it is killed.
     """
 
     def __init__(self, layout: RowLayout) -> None:
         self._layout = layout
-        # nobody else can open it, and its owner alone may read it
+        # no other process can open it
         self._file = SpooledTemporaryFile(_BYTES_IN_MEMORY, prefix="hdpview-")  # noqa: SIM115 closed below
         self._ends = [0]
 
@@ -59,15 +59,15 @@ class StoredRows:
             yield self._layout.from_bytes(self._file.read(end - start))
 
     def close(self) -> None:
-        """Let go of memory and disk."""
+        """Release memory and disk."""
         self._file.close()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedCounts:
-    """Exact counts from rows that are passed over for each question.
+    """Exact counts from rows that are scanned for each question.
 
-    exact_states: what became of the values of each column. threads: by default all cores.
+    exact_states: outcomes of the values of each column. threads: by default all cores.
     """
 
     schema: Schema
@@ -109,7 +109,7 @@ def streamed_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL
 def _stored(
     batches: Iterator[pa.RecordBatch], layout: RowLayout, decoder: Decoder, stop: Event
 ) -> StoredRows:
-    """Encoded rows of all batches; each batch is let go of before the next is asked for."""
+    """Encoded rows of all batches; each batch is released before the next is requested."""
     stored = StoredRows(layout)
     try:
         for batch in batches:

@@ -15,7 +15,7 @@ from hdpview.counts.sources import OpenSource, open_source
 from hdpview.domain import Schema, TextFormat
 from hdpview.errors import DataError
 
-# Lines that are compared with the first one.
+# Lines compared with the first one.
 N_LINES = 100
 _YEAR = re.compile(r"(19|20)[0-9]{2}")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
@@ -24,7 +24,7 @@ _LENGTHS = {"MISSING COLUMNS": "fewer", "TOO MANY COLUMNS": "more"}
 
 
 def structure_warnings(source: Any, schema: Schema, opened: OpenSource) -> Iterator[SchemaWarning]:
-    """What is wrong with the files. opened: the source after all of its rows were read strictly."""
+    """Warnings about the files. opened: the source after a strict read of all rows."""
     if not isinstance(source, (str, Path)):
         return
     files = files_of(source)
@@ -36,7 +36,7 @@ def structure_warnings(source: Any, schema: Schema, opened: OpenSource) -> Itera
             "SELECT error_type, count(DISTINCT (file_id, line)) FROM reject_errors GROUP BY 1"
         ).fetchall()
     )
-    # Counting lines takes a while, so it is left for files in which something is wrong.
+    # Counting lines is slow, so only files with other problems need it.
     n_lines = sum(_n_lines(file, schema.source) for file in files) if exact_errors else 0
     for kind, word in _LENGTHS.items():
         if (how_many := band(exact_errors.get(kind, 0), n_lines)) is not None:
@@ -50,12 +50,12 @@ def structure_warnings(source: Any, schema: Schema, opened: OpenSource) -> Itera
     if exact_errors.get("UNQUOTED VALUE"):
         yield from _about_quotes(source, schema, n_lines)
     if schema.source.columns and first_lines(files[0], schema.source, 1) == [list(schema.source.columns)]:
-        sentence = "the first line repeats [source] columns: it would count as a record. Remove that key."
+        sentence = "the first line repeats [source] columns and would count as a record. Remove that key."
         yield SchemaWarning("", sentence, is_blocking=False)
 
 
 def _about_quotes(source: Any, schema: Schema, n_lines: int) -> Iterator[SchemaWarning]:
-    """A quotation mark is not closed: compare the records that a build would read with the lines."""
+    """Detect an unclosed quotation mark by comparing the number of records with the number of lines."""
     with open_source(source, text=schema.source, parallel_csv=False) as lenient:
         (counted,) = lenient.rows("SELECT count(*) AS n FROM source")
         n_records = counted["n"]
@@ -63,7 +63,7 @@ def _about_quotes(source: Any, schema: Schema, n_lines: int) -> Iterator[SchemaW
     how_many = band(exact_lost, n_lines) or "few"
     yield SchemaWarning(
         "",
-        f"a quotation mark opens a field and is not closed; {how_many} lines are taken into fields and would "
+        f"a quotation mark opens a field and is not closed; {how_many} lines become part of fields and would "
         'be lost. Close it, or write [source] quote = "" if quotation marks mean nothing in this file.',
         exact_lost >= MANY_SHARE * n_lines,
     )
@@ -82,7 +82,7 @@ def _n_lines(file: Path, text: TextFormat) -> int:
 
 
 def _about_parquet(files: Sequence[Path], schema: Schema) -> Iterator[SchemaWarning]:
-    """Columns that some files lack: their rows would count as missing."""
+    """Columns that some files lack; their rows would count as missing."""
     lacking = {
         name: [file.name for file, names in named if name not in names]
         for named in [[(file, set(pq.read_schema(file).names)) for file in files]]
@@ -99,7 +99,7 @@ def _about_parquet(files: Sequence[Path], schema: Schema) -> Iterator[SchemaWarn
 
 
 def check_first_line(file: Path, text: TextFormat) -> None:
-    """Refuse a first line that looks like a record: a draft would make its values names of columns."""
+    """Refuse a first line that looks like a record, because a draft would use its values as column names."""
     if text.columns:
         return
     _, names = csv_layout([file], text)
@@ -118,7 +118,7 @@ def _is_value(text: str) -> bool:
 
 
 def _is_record_like(name: str, below: list[str]) -> bool:
-    """Whether the name of a column has the form of its values, or is one of them. Years may be names."""
+    """Whether a column's name looks like its values, or is one of them. Years may be names."""
     if _is_value(name) and not _YEAR.fullmatch(name.strip()):
         return sum(map(_is_value, below)) > len(below) / 2
     return below.count(name.strip()) >= max(2, len(below) // 20)

@@ -1,7 +1,6 @@
-"""Adding rows into a fixed number of whole numbers: tables over bins, and counts of boxes. Exact: private
-side.
+"""Sum rows into a fixed number of integers: tables over bins, and counts of boxes. Exact: private side.
 
-    parts of the rows ──▶ threads, each with sums of its own ──▶ the sum of all
+    parts of the rows ──▶ threads, each with its own sums ──▶ the total
 
 Cost is linear in rows × tables, or rows × boxes; memory does not depend on the rows. Sums of parts add up, in
 any order and on any machine. Workers of a cluster load this and no database.
@@ -29,20 +28,20 @@ from hdpview.progress import Progress, silent
 
 Ints = NDArray[np.int64]
 
-# Threads have sums of their own; beyond this for all of them together there are fewer threads.
+# Most memory for the sums of all threads; larger sums mean fewer threads.
 _BYTES_OF_SUMS = 256 << 20
-# Rows that a kernel takes at once: their bins stay in the cache while one table after another is added up.
+# Rows per call of a kernel: their bins stay in the cache while one table after another is summed.
 _ROWS_AT_ONCE = 8_192
 _WORDS_AT_ONCE = _ROWS_AT_ONCE // 64
 _MOST_CODES = 2**16
 
 
 class Tally(Protocol):
-    """What is to be added up."""
+    """Statistics to sum over rows."""
 
     @property
     def lengths(self) -> Sequence[int]:
-        """Numbers of each statistic; they stand one after another in the sums."""
+        """Length of each statistic; the sums are concatenated."""
         ...
 
     def add(self, rows: Rows, exact_sums: Ints) -> None:
@@ -53,9 +52,7 @@ class Tally(Protocol):
 def exact_tables(
     parts: Parts, shapes: Sequence[TableShape], threads: int | None = None, progress: Progress | None = None
 ) -> list[Exact]:
-    """Records per cell of each table, in its shape, from one pass over the rows. A record is in one cell of
-    each.
-    """
+    """Records per cell of each table, in its shape, from one pass. A record is in one cell of each."""
     tally = TableTally(tuple(shapes))
     return tally.tables(_exact_sums(tally, parts, threads, progress, "Adding up tables"))
 
@@ -70,7 +67,7 @@ def exact_box_counts(
 
 
 def counts_of_boxes(exact_sums: Ints) -> Exact:
-    """Records in each box. A record may be in all of them."""
+    """Records in each box. A record may be in several boxes."""
     return Exact(exact_sums, in_all=max(1, len(exact_sums)))
 
 
@@ -91,7 +88,7 @@ def _add(tally: Tally, rows: Rows, exact_sums: Ints) -> None:
 def _exact_sums(
     tally: Tally, parts: Parts, threads: int | None, progress: Progress | None, text: str
 ) -> Ints:
-    """The sums over all parts. One more part than there are threads is held at any time, and none is kept."""
+    """The sums over all parts. At most one part more than there are threads is in memory at a time."""
     report, n_parts = progress or silent, len(parts)
     report(0.0, text)
     fitting = _BYTES_OF_SUMS // max(1, 8 * sum(tally.lengths))
@@ -141,7 +138,7 @@ class TableTally:
 
     @cached_property
     def _lookups(self) -> dict[tuple[int, bytes], NDArray[np.uint16]]:
-        """Bins of codes, each once for all tables that share them."""
+        """Bins of codes; tables with the same bins share them."""
         return {
             (a, bins.tobytes()): bins.astype(np.uint16)
             for shape in self.shapes
@@ -150,7 +147,7 @@ class TableTally:
 
     @cached_property
     def _axes(self) -> tuple[Ints, Ints]:
-        """Per table and attribute the number of its lookup, -1 past the last, and the number of bins."""
+        """Per table and attribute, the index of its lookup, -1 past the last, and the number of bins."""
         numbers = {key: number for number, key in enumerate(self._lookups)}
         most = max((len(shape.attributes) for shape in self.shapes), default=0)
         lookups, n_bins = np.full((2, len(self.shapes), most), -1, np.int64)
@@ -176,10 +173,9 @@ class TableTally:
 class BoxTally:
     """Records in each box.
 
-    Rows become bits. Per attribute, the bounds of all boxes cut its codes into segments; for each bound there
-    is a row of bits that says which rows lie below it. A box is then a few words: (below upper and not below
-    lower), AND over its attributes, and its count is the number of bits. Counts of rows are split into binary
-    digits.
+    Rows become bits. Per attribute, the bounds of all boxes cut its codes into segments; each bound has a
+    bitmap of the rows below it. A box is then (below upper and not below lower), combined by AND over its
+    attributes, and its count is the number of set bits. Counts of rows are split into binary digits.
     """
 
     boxes: CodeBoxes
@@ -190,7 +186,7 @@ class BoxTally:
 
     @cached_property
     def _bounds(self) -> dict[int, Ints]:
-        """Per attribute that any box asks for, the bounds on it, rising."""
+        """The bounds on each attribute that any box restricts, ascending."""
         ends = np.stack([self.boxes.lower, self.boxes.upper])
         return {
             int(a): np.unique(ends[:, self.boxes.attribute == a]) for a in np.unique(self.boxes.attribute)
@@ -198,13 +194,13 @@ class BoxTally:
 
     @cached_property
     def _starts(self) -> dict[int, int]:
-        """Where the rows of bits of each attribute begin: one per bound, and one for what no box reaches."""
+        """The first bitmap of each attribute: it has one per bound, and one beyond all boxes."""
         ends = np.cumsum([len(bounds) + 1 for bounds in self._bounds.values()]).tolist()
         return dict(zip(self._bounds, [0, *ends], strict=False))
 
     @cached_property
     def _rows_of_bounds(self) -> tuple[Ints, Ints]:
-        """Per box and attribute of it, the rows of bits of its lower and upper bound."""
+        """Per box and attribute, the bitmaps of its lower and upper bound."""
         lower, upper = np.empty_like(self.boxes.lower), np.empty_like(self.boxes.upper)
         for a, bounds in self._bounds.items():
             own = self.boxes.attribute == a
@@ -214,7 +210,7 @@ class BoxTally:
 
     @cached_property
     def _lookups(self) -> dict[int, NDArray[np.uint32]]:
-        """Per attribute, the segment of each code: how many bounds are not above it."""
+        """Per attribute, the segment of each code: the number of bounds ≤ the code."""
         codes = np.arange(_MOST_CODES)
         return {
             a: np.searchsorted(bounds, codes, side="right").astype(np.uint32)
@@ -222,7 +218,7 @@ class BoxTally:
         }
 
     def add(self, rows: Rows, exact_sums: Ints) -> None:
-        if not self._bounds:  # no boxes, or boxes that ask for everything
+        if not self._bounds:  # no boxes, or boxes without restrictions
             exact_sums += len(rows) if rows.exact_counts is None else rows.exact_counts.sum()
             return
         segments = np.empty((len(self._bounds), len(rows)), np.uint32)
@@ -234,7 +230,7 @@ class BoxTally:
 
 
 def _counts_of(rows: Rows) -> Ints:
-    """Counts, or none where each row is one record."""
+    """Counts, or an empty array if each row is one record."""
     return np.empty(0, np.int64) if rows.exact_counts is None else rows.exact_counts
 
 
@@ -290,7 +286,7 @@ def _add_boxes(segments, counts, starts, n_bounds, lower, upper, sums):  # type:
 
 @nb.njit(cache=True, nogil=True)
 def _fill_below(segments, starts, n_bounds, below):  # type: ignore[no-untyped-def]
-    """Bits of the rows below each bound: of those in each segment first, then of all segments up to it."""
+    """Bitmaps of the rows below each bound: first per segment, then accumulated over segments."""
     below[:] = 0
     for a in range(len(starts)):
         for i in range(segments.shape[1]):
@@ -302,7 +298,7 @@ def _fill_below(segments, starts, n_bounds, below):  # type: ignore[no-untyped-d
 
 @nb.njit(cache=True, nogil=True)
 def _fill_digits(counts, n, digits):  # type: ignore[no-untyped-def]
-    """Binary digits of each row's count, as rows of bits; returns how many. Past the last row all are 0."""
+    """Binary digits of each row's count as bitmaps; returns their number. Bits past the last row are 0."""
     digits[:] = 0
     if len(counts) == 0:
         for i in range(n):
@@ -321,7 +317,7 @@ def _fill_digits(counts, n, digits):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _n_bits(word):  # type: ignore[no-untyped-def]
-    """How many bits are set: sums of bits, pairs, fours and bytes. LLVM makes it one instruction."""
+    """Number of set bits: sums of bits, pairs, fours and bytes. LLVM compiles it to one instruction."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)

@@ -1,7 +1,7 @@
-"""Text files as clean UTF-8, so that the database passes over no line.
+"""Text files as clean UTF-8, so that the database skips no line.
 
-A reader of CSV leaves out lines that are not UTF-8 or too long, and a row left out is a row that nobody
-counts. Here such bytes become replacement signs and such lines are cut, each by a rule for that line alone.
+CSV readers skip lines that are invalid UTF-8 or too long, and their rows would not be counted. This module
+replaces invalid bytes and cuts long lines, each by a rule for that line alone.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import IO, Any
 from hdpview.domain.text_format import TextFormat
 
 LONGEST_LINE = 1_000_000  # characters
-_CHUNK = 1 << 19  # bytes: less than a line may have, so that few chunks have to be looked at line by line
+_CHUNK = 1 << 19  # bytes; less than the longest line, so that few chunks are processed line by line
 
 
 def utf8_copy(file: Path, text: TextFormat, room: Path) -> Path | None:
-    """A copy of a file as clean UTF-8 in a private folder; None where the file is clean itself."""
+    """A copy of a file as clean UTF-8 in a private folder; None if the file is clean already."""
     if text.is_utf8 and _is_clean(file):
         return None
     target = room / f"{secrets.token_hex(8)}.csv"
@@ -39,7 +39,7 @@ def _opened(file: Path) -> IO[bytes]:
 
 
 def _is_clean(file: Path) -> bool:
-    """Whether a file is UTF-8 throughout and has no line that is too long."""
+    """Whether a file is entirely UTF-8 and has no overlong line."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     length = 0
     try:
@@ -63,7 +63,7 @@ def _is_clean(file: Path) -> bool:
 
 
 class _LineCutter:
-    """Leaves of each line its first characters, and closes a quotation that is cut off there."""
+    """Keeps the first characters of each line, and closes a quotation that is cut."""
 
     def __init__(self, quote: str) -> None:
         self.quote = quote
@@ -86,7 +86,7 @@ class _LineCutter:
             body = line.rstrip("\r\n") if ends else line
             part = body[: max(0, LONGEST_LINE - self.length)]
             self.n_quotes += part.count(self.quote) if self.quote else 0
-            # A value that is cut is marked as one that could not be read: it may be the beginning of another.
+            # A cut value is marked as unreadable, because it may equal the beginning of another.
             mark = "\ufffd" if self.length <= LONGEST_LINE < self.length + len(body) else ""
             self.length += len(body)
             is_open = ends and self.length > LONGEST_LINE and self.n_quotes % 2

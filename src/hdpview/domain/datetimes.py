@@ -105,9 +105,7 @@ class Datetime(Ordered):
         return (
             *self._classes(day, lambda x: x // day % 7),
             *self._classes(31 * day, lambda x: x.astype(us).astype(month).astype(np.int64) % 12),
-            *self._classes(
-                day, lambda x: (x - x.astype(us).astype(month).astype(us).astype("i8")) // day
-            ),
+            *self._classes(day, lambda x: (x - x.astype(us).astype(month).astype(us).astype("i8")) // day),
             *self._classes(hour, lambda x: x // hour % 24),
         )
 

@@ -1,4 +1,4 @@
-"""Results of the privacy audits, for privacy cards. The commands print them again."""
+"""Results of the privacy audits, for privacy cards. The commands reproduce them."""
 
 from __future__ import annotations
 

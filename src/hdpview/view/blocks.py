@@ -98,7 +98,7 @@ class Blocks:
 
     @cached_property
     def _ranges(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-        """Per attribute: the distinct ranges of codes among blocks, and which of them each block has."""
+        """Per attribute: the distinct ranges of codes, and the number of each block's range."""
         ranges = []
         for a, size in enumerate(self.sizes):
             key = self.lower[:, a].astype(np.int64) * (size + 1) + self.upper[:, a]
@@ -114,7 +114,7 @@ def undo_deepest_cuts(
     deepest = np.flatnonzero(depth == depth.max())
     left, right = deepest[0::2], deepest[1::2]
     upper, depth = upper.copy(), depth.copy()
-    # Halves differ in one attribute only, where the right one ends as the block does.
+    # Halves differ in one attribute only; there, the right half ends where the block ends.
     upper[left] = upper[right]
     depth[left] -= 1
     kept = np.ones(len(depth), dtype=bool)
@@ -128,7 +128,7 @@ def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.
         return np.zeros_like(values)
     falling = np.sort(values)[::-1]
     surplus = np.cumsum(falling) - total
-    # The largest is always kept, also where it is so far above the total that rounding hides the difference.
+    # The largest value is always kept, even if it exceeds the total so far that rounding hides the total.
     kept = np.flatnonzero(falling * np.arange(1, len(values) + 1) > surplus)
     n_kept = kept[-1] + 1 if len(kept) else 1
     projected: NDArray[np.float64] = np.maximum(values - surplus[n_kept - 1] / n_kept, 0.0)
@@ -138,7 +138,7 @@ def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.
 def fault_in_tiling(
     lower: NDArray[np.int32], upper: NDArray[np.int32], depth: NDArray[np.int32], sizes: tuple[int, ...]
 ) -> str | None:
-    """Why blocks are not the depth-first leaves of a tree of cuts over the domain; None if they are.
+    """The reason why blocks are not the depth-first leaves of a tree of cuts, or None.
 
     Undoes the cuts from the deepest level up: neighbours there must be the two halves of a block one level
     above. Such a tree has no gaps and no overlaps, so the blocks tile the domain. Costs blocks × attributes.

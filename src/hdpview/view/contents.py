@@ -153,7 +153,7 @@ def parts_from(
     for i, own in enumerate(map(PartFacts.model_validate, facts)):
         rows = table.slice(int(starts[i]), int(starts[i + 1] - starts[i]))
         tables = tuple(table_from(each, schema) for each in own.tables)
-        # Guaranteed intervals of a mixture need a histogram of each attribute.
+        # A mixture needs a histogram of each attribute for guaranteed intervals.
         counted = {table.attributes[0] for table in tables if len(table.attributes) == 1}
         if kind == "mixture" and len(counted) < len(schema.names):
             raise ViewFileError("a histogram is missing")

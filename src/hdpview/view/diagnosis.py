@@ -1,7 +1,7 @@
-"""After paying: what the released histograms say about the schema. Post-processing, so it costs nothing.
+"""Find likely mistakes in the schema from released histograms. Post-processing, so it costs nothing.
 
-Four mistakes show in the histogram of one attribute: values that could not be read, bounds that are too
-tight, categories that were not declared, and bounds that are too wide. Each attribute gets one line.
+A histogram reveals four mistakes: unreadable values, bounds that are too tight, undeclared categories, and
+bounds that are too wide. Each attribute gets at most one finding.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from hdpview.domain import Attribute, Category, Ordered, Schema
 
 Floats = NDArray[np.float64]
 
-# Shares of records, from which on something is worth a word: without a readable value; likewise where missing
-# values share the code of a value; in `other`.
-_MISSING_SHARE = 0.5
-_SHARED_SHARE = 0.95
-_OTHER_SHARE = 0.25
+# Shares of all records above which a finding is reported.
+_MISSING_SHARE = 0.5  # missing or unreadable
+_SHARED_SHARE = 0.95  # the same, if missing values share the code of a value
+_OTHER_SHARE = 0.25  # counted as `other`
 
 
 class _Heap(NamedTuple):
-    """share: of all records in an outer bin; factor: how many times its neighbour it has to hold."""
+    """Smallest suspicious outer bin. share: of all records; factor: multiple of the neighbouring bin."""
 
     share: float
     factor: float
@@ -33,21 +32,20 @@ class _Heap(NamedTuple):
 
 _FIRST_BIN = _Heap(0.1, 3.0)
 _LAST_BIN = _Heap(0.01, 2.0)  # 1.4% of the demo's patients are older than 94
-_NEARLY_ALL = 0.95  # a column that hardly varies, which is no sign of a bound
-_TOWER = _Heap(0.002, 8.0)  # few records, in a last bin that towers above its neighbour
-_MOST_FEW_VALUES = 4  # attributes with no more are not called empty
-# Share of bins that have to be empty for bounds to be called wide.
+_NEARLY_ALL = 0.95  # share of all records; a column that hardly varies does not indicate a tight bound
+_TOWER = _Heap(0.002, 8.0)  # a last bin with few records that towers above its neighbour
+_MOST_FEW_VALUES = 4  # attributes with no more values are never called empty
+# Bounds are called wide if more than this share of bins is empty.
 _EMPTY_SHARE = 0.5
-# Shares of records that bins together, or one value, have to stay below, noise included, to be called empty.
+# Largest share of records, noise included, in all empty bins together and in one empty category.
 _SURELY_FEW = 0.05
 _SURELY_RARE = 0.02
-# Times their joint noise that bins together may hold to be called empty. Views have no negative counts, so
-# noise does not cancel in sums: of 20 builds with epsilon 8 and bounds six times too wide,
-# a factor of 1 misses 7, and 2 misses 1.
+# Empty bins may together hold this multiple of their joint noise. Views have no negative counts, so noise
+# does not cancel in sums: in 20 builds with epsilon 8 and bounds six times too wide, a factor of 1 misses 7
+# and a factor of 2 misses 1.
 _SUM_FACTOR = 2.0
-# Findings of a kind that are given whole, and names that are listed of the others.
-_MOST_OF_A_KIND = 3
-_MOST_NAMES = 12
+_MOST_OF_A_KIND = 3  # findings of each kind that are shown in full
+_MOST_NAMES = 12  # attribute names listed for the other findings
 
 
 class Histogram(NamedTuple):
@@ -59,7 +57,7 @@ class Histogram(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """attribute: its name; kind: missing, other, bound or empty; sentence: what was found and what to do."""
+    """attribute: its name; kind: missing, other, bound or empty; sentence: the problem and its remedy."""
 
     attribute: str
     kind: str
@@ -70,7 +68,7 @@ class Finding:
 
 
 def diagnose(schema: Schema, histogram_of: Callable[[str], Histogram]) -> tuple[Finding, ...]:
-    """What released histograms of single attributes say about mistakes in the schema, the gravest of each.
+    """The most serious likely mistake of each attribute of the schema, from released histograms.
 
     histogram_of: counts and half-widths of an attribute, by its name.
     """
@@ -79,7 +77,7 @@ def diagnose(schema: Schema, histogram_of: Callable[[str], Histogram]) -> tuple[
 
 
 def in_brief(findings: Sequence[Finding]) -> list[str]:
-    """Findings as sentences for people: the first few of each kind whole, of the others the attributes."""
+    """Findings as sentences: the first few of each kind in full, then only the names of attributes."""
     sentences = []
     for kind in dict.fromkeys(finding.kind for finding in findings):
         own = [finding for finding in findings if finding.kind == kind]
@@ -92,11 +90,11 @@ def in_brief(findings: Sequence[Finding]) -> list[str]:
 
 
 def _findings(attribute: Attribute, histogram: Histogram) -> Iterable[tuple[str, str]]:
-    """Kinds and sentences, the gravest first."""
+    """Kinds and sentences, the most serious first."""
     total = float(histogram.counts.sum())
     if total <= 0 or attribute.n_values < 2:
         return
-    # what is certain to be there, in shares of all records
+    # lower ends of the intervals, as shares of all records
     least = np.maximum(histogram.counts - histogram.half_widths, 0.0) / total
     missing = attribute.missing_code
     other = (
@@ -107,13 +105,13 @@ def _findings(attribute: Attribute, histogram: Histogram) -> Iterable[tuple[str,
         sentence = (
             f"{_percent(histogram, missing)} of records are counted "
             f"{'as missing' if attribute.nullable else shared}. "
-            "If that is not so, the declared type or [source] does not fit the column."
+            "If that is wrong, the declared type or [source] does not fit the column."
         )
         yield "missing", sentence
     if isinstance(attribute, Category) and other is not None and least[other] >= _OTHER_SHARE:
         sentence = (
-            f"{_percent(histogram, other)} of records are {attribute.other!r}. Frequent values are not "
-            "declared, or are spelled otherwise in the table."
+            f"{_percent(histogram, other)} of records are {attribute.other!r}. Frequent values are "
+            "undeclared, or are spelled differently in the table."
         )
         yield "other", sentence
     if isinstance(attribute, Ordered):
@@ -133,7 +131,7 @@ def _heaps(attribute: Ordered, histogram: Histogram, least: Floats) -> Iterable[
         is_zero = code == 0 and attribute.edges[0] == 0  # amounts and durations have many zeros, none below
         if is_shared or is_zero or least[code] > _NEARLY_ALL:
             continue
-        # a wider bin holds more by nature
+        # a wider bin naturally holds more
         wider = max(1.0, widths[code] / widths[neighbour])
         most_beside = wider * (counts[neighbour] + half_widths[neighbour])
         sure = counts[code] - half_widths[code]
@@ -147,7 +145,7 @@ def _heaps(attribute: Ordered, histogram: Histogram, least: Floats) -> Iterable[
 
 
 def _empty(attribute: Attribute, histogram: Histogram) -> Iterable[tuple[str, str]]:
-    """Bins at the ends of an axis, or values of a category, in which nothing is seen beyond noise."""
+    """Bins at the ends of an axis, or values of a category, that hold nothing beyond noise."""
     n = attribute.n_values
     counts, half_widths = histogram.counts[:n], histogram.half_widths[:n]
     if n <= _MOST_FEW_VALUES:
@@ -157,8 +155,8 @@ def _empty(attribute: Attribute, histogram: Histogram) -> Iterable[tuple[str, st
         n_empty = int(((counts <= half_widths) & rare).sum())
         if n_empty > _EMPTY_SHARE * n:
             sentence = (
-                f"{n_empty} of {n} values have too few records to be distinguished from none. "
-                "Fewer values, with `other` or by groups, would be sharper."
+                f"{n_empty} of {n} values have too few records to be distinguished from noise. "
+                "Declare fewer values, with `other` or in groups, for smaller errors."
             )
             yield "empty", sentence
         return
@@ -169,13 +167,13 @@ def _empty(attribute: Attribute, histogram: Histogram) -> Iterable[tuple[str, st
         labels = attribute.value_labels()
         sentence = (
             f"{low + high} of {n} bins hold nothing distinguishable from noise; nearly all records lie "
-            f"between {labels[low]} and {labels[n - 1 - high]}. Tighter bounds would be sharper."
+            f"between {labels[low]} and {labels[n - 1 - high]}. Tighter bounds give smaller errors."
         )
         yield "empty", sentence
 
 
 def _empty_run(counts: Floats, half_widths: Floats, most: float) -> int:
-    """How many bins from the start hold nothing beyond noise, and surely at most `most` records."""
+    """Number of bins at the start that hold nothing beyond noise and certainly at most `most` records."""
     total, noise = np.cumsum(counts), np.sqrt(np.cumsum(half_widths**2))
     nothing = (counts <= half_widths) & (total <= _SUM_FACTOR * noise) & (total + noise <= most)
     return int(np.argmin(nothing)) if not nothing.all() else len(counts)

@@ -1,8 +1,8 @@
 """The .pview file: one Parquet file with a row per component, and the manifest under one key of its metadata.
 
-Files come from strangers. Reading checks every part before using it, and refuses in words: sizes before
-memory is taken, types, bounds, that components hold together, and a checksum over all of it. Writing goes to
-a temporary file beside the target and is renamed into place, so that a file is there whole or not at all.
+Files are untrusted. Reading checks every part before using it: sizes before memory is allocated, types,
+bounds, the consistency of components, and a checksum over everything. Writing goes to a temporary file beside
+the target, which is then renamed, so that the target is never incomplete.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_BYTES_IN_MEMORY = 8_000_000_000
 
 
 def write(view: ViewData, path: str | PathLike[str]) -> None:
-    """Write a view, whole or not at all, over nothing but an older view, and only if it can be read back."""
+    """Write a view atomically. Overwrites only other views, and only if the new file can be read back."""
     target = Path(path)
     try:
         _refuse_what_is_no_view(target)
@@ -47,7 +47,7 @@ def write(view: ViewData, path: str | PathLike[str]) -> None:
 
 @contextmanager
 def written_whole(target: Path) -> Iterator[IO[bytes]]:
-    """A new file beside the target that takes its place at the end, and is gone where anything fails."""
+    """A new file beside the target that replaces it at the end, and is deleted if anything fails."""
     with tempfile.NamedTemporaryFile(
         dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
     ) as file:
@@ -63,7 +63,7 @@ def written_whole(target: Path) -> Iterator[IO[bytes]]:
 
 
 def size_in_bytes(view: ViewData) -> int:
-    """How large the file of a view would be."""
+    """The size of a view's file."""
     sink = pa.MockOutputStream()
     _write_to(sink, view)
     return int(sink.size())
@@ -105,8 +105,8 @@ def _manifest_bytes(view: ViewData, columns: dict[str, pa.Array]) -> bytes:
     if len(manifest) > MAX_MANIFEST_BYTES:
         size, limit = (n // 1_000_000 for n in (len(manifest), MAX_MANIFEST_BYTES))
         raise ViewFileError(
-            f"The facts and released tables of this view take {size} MB, and a file holds {limit} MB of "
-            "them. Give attributes with very many values wider bins in the schema, or merge fewer views."
+            f"The manifest and released tables of this view take {size} MB; a file can hold {limit} MB. "
+            "Give attributes with very many values wider bins in the schema, or merge fewer views."
         )
     return manifest
 
@@ -122,7 +122,7 @@ def _kind(view: ViewData) -> str:
 
 
 def check_place(path: str | PathLike[str]) -> None:
-    """Refuse a place that a view cannot be written to, before budget is spent: it would be lost."""
+    """Refuse an unwritable path before budget is spent, because the view would be lost."""
     target = Path(path)
     if not target.parent.is_dir():
         raise ViewFileError(f"The folder of {str(path)!r} does not exist. Make it first.")
@@ -167,7 +167,7 @@ def read(path: str | PathLike[str]) -> ViewData:
 
 
 def _about(problem: ViewFileError, path: str | PathLike[str]) -> ViewFileError:
-    """Faults in the content are half a sentence; all others say already what they are about."""
+    """Complete a fault in the content, which is half a sentence; other messages name the file already."""
     text = str(problem)
     return (
         problem
@@ -177,7 +177,7 @@ def _about(problem: ViewFileError, path: str | PathLike[str]) -> ViewFileError:
 
 
 def _facts(content: dict[str, Any], manifest: Manifest) -> tuple[list[dict[str, Any]], str]:
-    """What the manifest holds of each part, and the kind of components."""
+    """The manifest's facts about each part, and the kind of components."""
     facts, kind = content["parts"], content["components"]
     if (
         not isinstance(facts, list)
@@ -194,12 +194,12 @@ def _check_checksum(table: pa.Table, content: dict[str, Any], path: str | PathLi
         raise ViewFileError(f"{str(path)!r} is damaged: values are missing.")
     if checksum(columns, content) != content["checksum"]:
         raise ViewFileError(
-            f"{str(path)!r} is damaged: its content does not match its checksum. Get the file anew."
+            f"{str(path)!r} is damaged: its content does not match its checksum. Download or copy it again."
         )
 
 
 def _refuse_what_is_no_view(target: Path) -> None:
-    """A slip of the pen in a name must not cost a table or a schema."""
+    """A typo in a name must not overwrite a table or a schema."""
     if target.exists() and not (
         target.is_file() and (target.suffix.lower() == ".pview" or _holds_a_view(target))
     ):
@@ -245,8 +245,7 @@ def _check_columns(file: pq.ParquetFile, expected: dict[str, pa.DataType], path:
         _is_alike(types[name], kind) for name, kind in expected.items()
     ):
         raise ViewFileError(f"{str(path)!r} is damaged: its columns are not those of its schema.")
-    # Not by column: Arrow ends the process where a column's own metadata are damaged, and raises when it
-    # reads them.
+    # Not by column: damaged metadata of a column crash Arrow here, but raise an error when it reads them.
     metadata = file.metadata
     n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     if max(n_bytes, metadata.num_rows * len(expected) * 8) > _MAX_BYTES_IN_MEMORY:
@@ -256,7 +255,7 @@ def _check_columns(file: pq.ParquetFile, expected: dict[str, pa.DataType], path:
 
 
 def _is_alike(actual: pa.DataType, expected: pa.DataType) -> bool:
-    """Lists differ in what Parquet calls their elements."""
+    """Compare types; lists may differ in the name of their elements."""
     if pa.types.is_list(expected):
         return bool(pa.types.is_list(actual) and actual.value_type == expected.value_type)
     return bool(actual == expected)

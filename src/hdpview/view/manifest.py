@@ -58,7 +58,7 @@ class Manifest(_Facts):
     """Facts about a view.
 
     epsilon, delta: the whole budget, exactly the sum of `spending`. delta is 0 for pure differential privacy.
-    settings: the curator's choices for the method; parameters: what follows from them and from the domain.
+    settings: the curator's choices for the method; parameters: values derived from them and the domain.
     privacy_unit: "row", or the name of the column that identifies the protected person or unit.
     max_rows: the most records counted per person.
     count_column: the column that gives the number of records per row, if rows stand for several.
@@ -67,7 +67,7 @@ class Manifest(_Facts):
     table: the name of the table in the curator's ledger. spent_on_table: the ε of all charges to it so far,
         including this view's. None if no ledger was kept.
     focus: sets of attributes that the curator asked to count together.
-    choice: which random choice of each person's rows was counted, as a fingerprint; None without a choice.
+    choice: fingerprint of the random choice of each person's rows; None without a choice.
     parts: the views in a merged view, in the order of their blocks. overlapping: True if a person may be in
         several of them, so their budgets add up.
     """
@@ -101,13 +101,13 @@ class Manifest(_Facts):
         return bool(self.parts)
 
     def as_parts(self) -> tuple[Part, ...]:
-        """The parts of a merged view, or this view as the one part of itself."""
+        """The parts of a merged view, or this view as its only part."""
         own = {fact.name: getattr(self, fact.name) for fact in fields(Part)}
         return self.parts or (Part(**own),)
 
     @property
     def learning(self) -> Spending | None:
-        """What learning bounds and categories of the schema cost, before this view; None if nothing."""
+        """The cost of learning the schema's bounds and categories before this view; None if nothing."""
         epsilon, delta = (
             Fraction(cost or 0) for cost in (self.schema.learnt_epsilon, self.schema.learnt_delta)
         )

@@ -1,4 +1,4 @@
-"""The manifest as JSON: written to files, and read back without trusting it.
+"""The manifest as JSON: written to files, and validated when read.
 
 The models below check types, lengths and ranges of every field; `from_dict` then checks that they agree.
 """
@@ -16,7 +16,7 @@ from hdpview.view.facts import Delta, Epsilon, Exact, Numbers, Text
 from hdpview.view.manifest import MAX_PARTS, Manifest, Part, Spending
 
 FORMAT_VERSION = 2
-MAX_NOISE_SCALE = 1e12  # records; noise of a larger scale leaves nothing to see
+MAX_NOISE_SCALE = 1e12  # records; larger noise hides everything
 MAX_MANIFEST_BYTES = 16_000_000
 
 
@@ -64,7 +64,7 @@ class ManifestFacts(Facts):
     merged: MergedFacts | None = None
 
 
-# Facts that files and manifests hold alike.
+# Facts with the same form in files and manifests.
 _PLAIN = ("library_version", "created", "privacy_unit", "max_rows", "count_column", "table", "choice")
 
 
@@ -97,7 +97,7 @@ def _spending_as_data(spending: Spending) -> dict[str, Any]:
 
 
 def from_dict(content: dict[str, Any]) -> Manifest:
-    """A manifest from plain data that nobody has checked."""
+    """A manifest from unchecked plain data."""
     try:
         facts = ManifestFacts.model_validate(content)
         manifest = _manifest(facts)
@@ -136,7 +136,7 @@ def _manifest(facts: ManifestFacts) -> Manifest:
 
 
 def _contradiction(manifest: Manifest, facts: ManifestFacts) -> str | None:
-    """Which facts of a manifest contradict each other; None if they agree."""
+    """A contradiction between facts of a manifest; None if they agree."""
     spending = manifest.spending
     if facts.private is not manifest.is_private or facts.neighbours != manifest.neighbours:
         return "its statements about privacy contradict each other"

@@ -1,8 +1,8 @@
 """Views of several tables as one: hospital A and hospital B, day 1 and day 2.
 
-Counts of the parts add up. Where nobody is in more than one table, whoever sees all views learns about a
-person only from the one they are in, so the merged view costs the largest ε among them, and the largest δ
-(parallel composition). Where somebody may be, both add up.
+Counts of the parts add up. If nobody is in more than one table, each person affects only one of the views, so
+the merged view costs the largest ε and the largest δ among them (parallel composition). Otherwise, both add
+up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hdpview.view.manifest import MAX_PARTS, Manifest, Part, Spending
 def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
     """One view of several tables with the same schema.
 
-    overlapping: say so if somebody may have records in more than one of the tables; the ε then add up.
+    overlapping: True if a person may have records in several of the tables; their budgets then add up.
     """
     if len(views) < 2 or not all(isinstance(view, ViewData) for view in views):
         raise SchemaError("Merging takes a list of at least two views.")
@@ -38,8 +38,7 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
         raise SchemaError(f"A merged view has at most {MAX_PARTS:,} parts; these make {len(parts):,}.")
     if len({type(part.components) for view in views for part in view.parts}) > 1:
         raise SchemaError(
-            "Views by methods that release different things, blocks and mixtures, cannot be one file. "
-            "Build them by the same method."
+            "Views of blocks cannot be merged with views of mixtures. Build all views with the same method."
         )
     manifests = [view.manifest for view in views]
     spending = _added_up(manifests) if overlapping else _largest(manifests)
@@ -60,8 +59,8 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
         not_private_because=tuple(
             dict.fromkeys(reason for m in manifests for reason in m.not_private_because)
         ),
-        # A person's rows are bounded in each table. Where they are not, ε holds for as many records as it
-        # holds for in every part.
+        # A person's rows are bounded in each table. With unit "row", ε holds for the number of records for
+        # which it holds in every part.
         max_rows=(min if first.privacy_unit == "row" else max)(m.max_rows for m in manifests),
         count_column=first.count_column if len({m.count_column for m in manifests}) == 1 else None,
         parts=tuple(parts),
@@ -76,26 +75,24 @@ def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
     if first.schema.names != other.schema.names:
         differ = sorted(set(first.schema.names) ^ set(other.schema.names))
         hint = (
-            f"{differ[0]!r} is in one of them only" if differ else "their attributes stand in another order"
+            f"{differ[0]!r} is in only one of them" if differ else "their attributes are in a different order"
         )
-        raise SchemaError(
-            f"Views can be merged if their schemas are the same; views 1 and {number} differ: {hint}."
-        )
+        raise SchemaError(f"Merging needs views with the same schema; views 1 and {number} differ: {hint}.")
     for ours, theirs in zip(first.schema, other.schema, strict=True):
         if ours != theirs:
             raise SchemaError(
-                f"Views can be merged if their schemas are the same; in views 1 and {number} the attribute "
+                f"Merging needs views with the same schema; in views 1 and {number} the attribute "
                 f"{ours.name!r} differs: {ours.to_dict()} and {theirs.to_dict()}. Build them with one schema."
             )
     if first.privacy_unit != other.privacy_unit:
         raise SchemaError(
             f"View 1 protects each {first.privacy_unit}, view {number} each {other.privacy_unit}; "
-            "merged, neither promise would hold as it is written."
+            "a merged view could keep neither promise."
         )
 
 
 def _check_apart(views: Sequence[ViewData]) -> None:
-    """Refuse to add up views as if nobody were in two of them, where they share a table or a part."""
+    """Refuse to treat views as disjoint if they share a table or a part."""
     tables: set[str] = set()
     seen: set[bytes] = set()
     for view in views:
@@ -103,22 +100,20 @@ def _check_apart(views: Sequence[ViewData]) -> None:
         own = {_part_print(*both) for both in zip(view.parts, facts, strict=True)}
         named = {part.table.strip().casefold() for part in facts if part.table}
         if seen & own:
-            why = "A view is there twice"
+            why = "A view is listed twice"
         elif tables & named:
             why = f"Two of the views are of the table {min(tables & named)!r}"
         else:
             tables, seen = tables | named, seen | own
             continue
         raise SchemaError(
-            f"{why}, so whoever is in one of them is in the other. Merge each table once, or say that they "
-            "overlap (overlapping=True, --overlapping): then their budgets add up."
+            f"{why}, so everyone in one of them is also in the other. Merge each table once, or declare them "
+            "overlapping (overlapping=True, --overlapping): then their budgets add up."
         )
 
 
 def _part_print(part: ViewPart, facts: Part) -> bytes:
-    """The same for two copies of a part, and hardly for any others: counts have noise of their own, fits
-    random starts.
-    """
+    """Equal for two copies of a part, and different for others because of noise and random starts."""
     digest = hashlib.blake2b(repr(facts).encode(), digest_size=16)
     components = part.components
     of_components = components.noisy_counts if isinstance(components, Blocks) else components.weight
@@ -129,7 +124,7 @@ def _part_print(part: ViewPart, facts: Part) -> bytes:
 
 
 def _cost(spent: Sequence[str | None], overlapping: bool) -> str | None:
-    """What learning the schemas cost, put together as ε is."""
+    """The cost of learning the schemas, combined like ε."""
     budgets = [Fraction(text) for text in spent if text is not None]
     return None if not budgets else str(sum(budgets, Fraction(0)) if overlapping else max(budgets))
 
@@ -141,8 +136,8 @@ def _added_up(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
 
 
 def _largest(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
-    """What the costliest view was spent on. Where one costs the largest ε and another the largest δ, both
-    hold for all. [P14]
+    """The spending of the costliest view. If one has the largest ε and another the largest δ, the merged
+    view has both. [P14]
     """
     costliest = max(manifests, key=lambda manifest: (manifest.epsilon, manifest.delta))
     delta = max(manifest.delta for manifest in manifests)

@@ -1,8 +1,8 @@
-"""A mixture of products: components in each of which the attributes are independent.
+"""A mixture of products: attributes are independent within each component.
 
     P(cell) = Σ_z weight_z · Π_a share_a[bin of code | z] · within_bin_share_a[code]
 
-Within a bin every component spreads records over the codes alike, by the attribute's `within_bin_share`.
+Within a bin, every component spreads records over the codes by the attribute's `within_bin_share`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hdpview.domain.tables import TableShape
 
 Floats = NDArray[np.float64]
-# Entries of a codes × bins matrix (2 MB); multiplying by larger ones is slower than adding up bins.
+# Largest codes × bins matrix, in entries (2 MB); multiplying by larger ones is slower than adding up bins.
 _MAX_MATRIX = 262_144
 # Rounding allowed in shares that must sum to 1.
 _TOLERANCE = 1e-6
@@ -146,7 +146,7 @@ class Mixture:
 
 
 def fault_in_mixture(mixture: Mixture, sizes: Sequence[int]) -> str | None:
-    """Why arrays are not a mixture over a domain of these sizes; None if they are."""
+    """The reason why a mixture does not fit a domain of these sizes; None if it does."""
     n, parts = len(mixture.weight), (mixture.bin_of_code, mixture.within_bin_share, mixture.share)
     if not n or any(len(part) != len(sizes) for part in parts):
         return "there are no components, or an attribute is missing from them"

@@ -1,4 +1,4 @@
-"""Quality: what a view knows about its own errors, measured on the table under differential privacy."""
+"""Quality: the size of a view's errors, measured on the table under differential privacy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from types import MappingProxyType
 
 from hdpview.view.blocks import Blocks
@@ -20,11 +21,9 @@ class Quality:
     """Sizes of a view's errors.
 
     factors: per number of attributes (one, two, three, four or more), the size of the model's error as a
-        multiple of the scale that intervals give it. See docs/intervals.md.
-    measured: whether the factors were measured on the table; otherwise they are the prior's, from other
-        tables.
-    within: by kind of question, how many records 95 % of the answers are off at most, as the measurement
-        implies.
+        multiple of the scale that intervals assume. See docs/intervals.md.
+    measured: whether the factors were measured on the table; if not, they come from other tables.
+    within: by kind of question, the number of records within which 95% of the answers lie.
     """
 
     factors: tuple[float, ...]
@@ -35,20 +34,20 @@ class Quality:
         object.__setattr__(self, "within", MappingProxyType(dict(self.within)))
 
 
-# Typical sizes on real tables, from which the measurement starts.
-_OF_BLOCKS = (0.8, 0.8, 0.8, 0.8)  # times the spread inside blocks
+# Typical sizes on real tables, used as prior of the measurement.
+_OF_BLOCKS = (0.8, 0.8, 0.8, 0.8)  # multiples of the spread inside blocks
 _MAX_OF_ONE = 0.0005  # share of the records
-_MIN_UNKNOWN = 0.01  # correlation that tables leave unknown, at least
-_MAX_UNKNOWN = 0.12  # the same, at most
-_UNKNOWN_PER_NOISE = 2.5  # the same, per share of the records that a table's noise makes up
-_WITHOUT_TABLES = 0.2  # correlation where no attributes were counted together
+_MIN_UNKNOWN = 0.01  # smallest correlation that tables leave unknown
+_MAX_UNKNOWN = 0.12  # largest correlation that tables leave unknown
+_UNKNOWN_PER_NOISE = 2.5  # unknown correlation per ratio of a table's noise to the records
+_WITHOUT_TABLES = 0.5  # correlation between attributes that no table counted together
 
 
 def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) -> Quality:
-    """What other tables suggest, where nothing was measured.
+    """The quality to expect from experience with other tables.
 
-    Of a mixture: histograms are fitted up to about their noise, and dependence below two or three times the
-    noise of the released tables stays unknown.
+    A mixture fits histograms up to about their noise; dependence below two or three times the noise of the
+    released tables stays unknown.
     """
     if isinstance(components, Blocks):
         return Quality(_OF_BLOCKS)
@@ -60,5 +59,8 @@ def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) ->
     ]
     unknown = _WITHOUT_TABLES
     if noise:
-        unknown = min(max(_UNKNOWN_PER_NOISE * statistics.median(noise), _MIN_UNKNOWN), _MAX_UNKNOWN)
+        counted = {pair for table in tables for pair in combinations(sorted(table.attributes), 2)}
+        share = len(counted) / math.comb(len(components.sizes), 2)
+        known = min(max(_UNKNOWN_PER_NOISE * statistics.median(noise), _MIN_UNKNOWN), _MAX_UNKNOWN)
+        unknown = share * known + (1.0 - share) * _WITHOUT_TABLES
     return Quality((of_one, unknown, unknown, unknown))

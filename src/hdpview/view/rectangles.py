@@ -1,8 +1,8 @@
 """Sums and maxima over the rectangles that cover each cell of a grid, in NumPy.
 
 For sums, each rectangle is written at its corners only, and running sums along each axis do the rest. For
-maxima, each rectangle is covered by overlapping boxes whose sides are powers of two, and boxes are halved
-down to cells. Both cost about rectangles + cells, whatever the size of the rectangles.
+maxima, each rectangle is covered by overlapping boxes whose sides are powers of two; the boxes are then
+halved down to cells. Both take time ∝ rectangles + cells, whatever the size of the rectangles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-# Values in the tables of powers of two (32 MB); if more were needed, rectangles are painted one by one.
+# Most values in the tables of powers of two (32 MB); beyond, rectangles are painted one by one.
 _MAX_TABLE_VALUES = 4_000_000
 
 

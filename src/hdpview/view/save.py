@@ -1,4 +1,4 @@
-"""A view that was paid for is not lost: a place before anything is spent, another where that fails."""
+"""Save a view that was paid for: check the path before spending, and use another if writing fails."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 from hdpview.errors import ViewFileError
 from hdpview.view.file import check_place
 
-LEAST_FREE_BYTES = 8_000_000  # more than the views of most tables take
+LEAST_FREE_BYTES = 8_000_000  # most views are smaller
 SAVED_ELSEWHERE = 3  # exit code
 
 
 class Saver:
-    """Writes the view of one build to its place, and remembers the charge that paid for it."""
+    """Writes the view of one build, and links it to the charge that paid for it."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -31,22 +31,22 @@ class Saver:
         self.receipt = receipt
 
     def check(self, force: bool) -> None:
-        """Refuse a place that a view cannot be written to, before anything is spent."""
+        """Refuse an unwritable path before anything is spent."""
         check_place(self.target)
         if self.target.exists() and not force:
             raise ViewFileError(
-                f"{str(self.target)!r} is there already, and budget was paid for it. Name another "
-                "file, or add --force to write over it."
+                f"{str(self.target)!r} already exists, and budget was paid for it. Name another "
+                "file, or add --force to overwrite it."
             )
         if shutil.disk_usage(self.target.resolve().parent).free < LEAST_FREE_BYTES:
             raise ViewFileError(
-                f"Less than {LEAST_FREE_BYTES // 1_000_000} MB are free where {str(self.target)!r} is to go. "
+                f"Less than {LEAST_FREE_BYTES // 1_000_000} MB are free on the disk of {str(self.target)!r}. "
                 "Nothing was spent. Free some space, or name a file on another disk."
             )
 
     def save(self, view: Any) -> str | None:
-        """Write the view and name it in its charge; Ctrl-C waits until it is written. Where that fails, write
-        it elsewhere, and return a sentence that says where.
+        """Write the view and record its path in its charge; Ctrl-C waits until it is written. If that fails,
+        write it elsewhere, and return a sentence with the new path.
         """
         with _interrupts_wait():
             try:
@@ -70,23 +70,23 @@ class Saver:
                 continue
             if self.receipt is not None:
                 self.receipt.name_view(name)
-            return f"{problem} The view is safe in {name}: move it. {self._spent()}"
+            return f"{problem} The view was saved as {name}: move it. {self._spent()}"
         if self.receipt is not None:
             self.receipt.lose_view()
         raise ViewFileError(
-            f"{problem} Nor could it be written anywhere else: the view is lost. {self._spent()}"
+            f"{problem} It could not be written anywhere else either: the view is lost. {self._spent()}"
         )
 
     def _spent(self) -> str:
         if self.receipt is None:
             return "Its budget is spent."
         paid = self.receipt
-        return f"Epsilon {float(paid.epsilon):g} is spent on {paid.table!r}, as {paid.ledger.path} says."
+        return f"Epsilon {float(paid.epsilon):g} is spent on {paid.table!r} (ledger {paid.ledger.path})."
 
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Hold Ctrl-C back until the work is done. It reaches the main thread alone."""
+    """Delay Ctrl-C until the work is done. Only the main thread receives it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -35,19 +35,19 @@ class Table:
 
     @property
     def attributes(self) -> tuple[int, ...]:
-        """Numbers of the attributes it counts, rising."""
+        """Numbers of the attributes that the table counts, ascending."""
         return self.shape.attributes
 
     @property
     def variance(self) -> float:
-        """Of the noise of one cell; positive, also where a budget is so large that there is none."""
+        """Variance of the noise of one cell; positive even if the budget is so large that there is none."""
         if self.noise == "gaussian":
             return self.scale**2
         return max(2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2, _LEAST_VARIANCE)
 
 
 def pairs_inside(tables: Sequence[Table]) -> list[Table]:
-    """Pairs that have no table of their own: margins of larger tables, of each the most precise."""
+    """Pairs without a table of their own: the most precise margin of a larger table for each."""
     measured, best = {table.attributes for table in tables}, dict[tuple[int, ...], Table]()
     for table in tables:
         for places in combinations(range(len(table.attributes)), 2):
@@ -61,7 +61,7 @@ def pairs_inside(tables: Sequence[Table]) -> list[Table]:
 
 
 def margin(table: Table, places: Sequence[int]) -> Table:
-    """A table summed over all attributes but those at these places, which rise.
+    """A table summed over all attributes except those at these places, which are ascending.
 
     The noise of a sum is nearly Gaussian; its variance is exact.
     """

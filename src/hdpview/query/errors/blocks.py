@@ -1,10 +1,10 @@
-"""How far answers from blocks may be off: noise on counts, and records that lie unevenly inside blocks.
+"""Errors of answers from blocks: noise on counts, and records spread unevenly inside blocks.
 
-The weight of a block in a quantity is the mean of the quantity over the block's cells, so noise adds the sum
-of the weights' squares. Where a question cuts through a block, a record there may count or not: the spread is
-the standard deviation of what it adds, summed over the records of all blocks, and over as many more as noise
-may hide in one of them. The error that uneven blocks add is a multiple of the spread, which `Quality` gives
-per number of attributes.
+The weight of a block in a quantity is the mean of the quantity over the block's cells, so the variance of
+noise is ∝ the sum of squared weights. If a question cuts through a block, a record there may count or not:
+the spread is the standard deviation of its contribution, summed over the records of all blocks and those that
+noise may hide in one of them. Uneven blocks add a multiple of the spread as error, which `Quality` gives per
+number of attributes.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from hdpview.view.blocks import Blocks
 
 Floats = NDArray[np.float64]
 MAX_ARRAY_SIZE = 4_000_000  # numbers in an array of quantities × blocks
-_FEW_CUT_BLOCKS = 0.25  # share of all blocks, below which those that are cut are looked up
-_LEAST_SHARE = 1e-12  # of a block: from there on less does not make an answer less sure
+_FEW_CUT_BLOCKS = 0.25  # share of all blocks; if fewer are cut, only these are computed
+_LEAST_SHARE = 1e-12  # of a block; smaller shares do not increase the error
 
 
 class BlockSums(NamedTuple):
     """Sums over blocks per quantity, shape (n,) each.
 
-    raw, estimate: of weight times count, noisy and consistent. squares, fourths, largest: of the weights'
-        squares and fourth powers, and the largest weight. spread: see above.
+    raw, estimate: sums of weight times noisy and consistent count. squares, fourths: sums of the weights'
+        squares and fourth powers. largest: the largest weight. spread: see above.
     """
 
     raw: Floats
@@ -63,7 +63,7 @@ def block_sums(blocks: Blocks, asked: Batch | Grids) -> BlockSums:
 
 
 def _weights(blocks: Blocks, batch: Batch) -> Iterator[tuple[slice, Floats, Floats]]:
-    """In pieces: means and mean squares of quantities in blocks, shape (n_quantities, n_blocks) each."""
+    """Means and mean squares of quantities in blocks, in chunks, shape (n_quantities, n_blocks) each."""
     squares = None if batch.squared is batch else term_means(blocks, batch.squared)
     for quantities, piece, means in term_means(blocks, batch):
         weight = _by_quantity(piece, means)
@@ -80,20 +80,20 @@ def _by_quantity(batch: Batch, of_terms: Floats) -> Floats:
 
 
 def _variance(weight: Floats, square: Floats) -> Floats:
-    """Of what a record of each block adds, without what rounding leaves where a block is covered whole."""
+    """Variance of a record's contribution per block, with rounding errors in fully covered blocks removed."""
     variance = square - weight**2
     return np.where(variance > 1e-12 * square, variance, 0.0)
 
 
 def cut_deviation(weight: Floats, square: Floats) -> Floats:
-    """How far what a record of each block adds may be off.
+    """The error of a record's contribution per block.
 
-    It is the standard deviation, times more where a question asks for a small share of a block: populated
-    cells hold far more of it than an even spread would.
+    It is the standard deviation, increased if a question covers a small share of a block: populated cells
+    hold far more records than an even spread would put there.
     """
     variance = _variance(weight, square)
     deviations = np.zeros(variance.shape)
-    # Most blocks lie inside a question or outside it. Looking up the others pays where they are few.
+    # Most blocks lie inside a question or outside it. If the others are few, computing only these is faster.
     cut = np.flatnonzero(variance > 0.0)
     rows = cut if len(cut) < _FEW_CUT_BLOCKS * variance.size else slice(None)
     weight, square, variance = (each.reshape(-1)[rows] for each in (weight, square, variance))
@@ -104,21 +104,19 @@ def cut_deviation(weight: Floats, square: Floats) -> Floats:
 
 
 def _spread(blocks: Blocks, deviation: Floats) -> Floats:
-    """What records of all blocks, and those that noise hides in one, may add. Last axis of deviations:
-    blocks.
-    """
+    """Error from records of all blocks and those that noise hides in one. deviation: (…, n_blocks)."""
     spread: Floats = deviation @ blocks.weight + hidden_records(blocks) * deviation.max(axis=-1)
     return spread
 
 
 def hidden_records(blocks: Blocks) -> float:
-    """How many records noise may hide in one block: its standard deviation."""
+    """Number of records that noise may hide in one block: its standard deviation."""
     return math.sqrt(NoiseLaw(blocks.noise_scale).variance)
 
 
 class Spreads(NamedTuple):
-    """Of m quantities of each of n groups: shared noise Σ weights·weights, (m, m, n); spreads, (m, n);
-    correlations of what a record adds to two of them inside blocks, (m, m, n).
+    """For m quantities of each of n groups: shared noise Σ weights·weights, (m, m, n); spreads, (m, n);
+    correlations of a record's contributions to two of them inside blocks, (m, m, n).
     """
 
     squares: Floats
@@ -127,7 +125,7 @@ class Spreads(NamedTuple):
 
 
 def block_spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: Schema) -> Spreads:
-    """For errors of quantities that are combined: quantities[i][g] is the i-th of group g."""
+    """Spreads of quantities that an aggregate combines: quantities[i][g] is the i-th of group g."""
     m, n = len(quantities), len(quantities[0])
     spreads = Spreads(np.zeros((m, m, n)), np.zeros((m, n)), np.zeros((m, m, n)))
     step = max(1, MAX_ARRAY_SIZE // (len(blocks) * m))
@@ -161,10 +159,10 @@ def _spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: S
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """A term over a grid: a factor per cell, and of each block in a cell the weight and the mean square.
+    """A term over a grid: a factor per cell, and the weight and mean square of each block in a cell.
 
-    excess: per cell, how many times the square of its factor is the factor of its mean square: more than 1
-        where the question cuts through the cell, so that a record there may count or not.
+    excess: per cell, ratio of the factor of its mean square to its squared factor: more than 1 if the
+        question cuts through the cell, so that a record there may count or not.
     """
 
     on_axes: Floats
@@ -174,8 +172,8 @@ class _Cells:
 
 
 def _grid_sums(blocks: Blocks, asked: Grids, attributes: Sequence[int]) -> BlockSums:
-    """The sums in every cell of a grid, in code order, flat. Where several terms meet in a cell, squares,
-    largest weights and spreads are bounded from above by those of the terms.
+    """The sums in every cell of a grid, flat, in code order. If several terms share a cell, squares,
+    largest weights and spreads are upper bounds.
     """
     rectangles, share = blocks.rectangles(attributes), blocks.share_of_cell(attributes)
     noisy = blocks.noisy_counts.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Errors in closed form: variances and covariances of estimates, whatever components a view is made of.
+"""Errors in closed form: variances and covariances of estimates, for views of any components.
 
 For a mixture they are sums over the kernels of its error model. Errors of the parts of a merged view add up.
 """
@@ -33,14 +33,13 @@ from hdpview.view.quality import N_ORDERS
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-_MAX_TERM_PAIRS = 64  # of one quantity; beyond, standard errors of terms are added up instead of combined
+_MAX_TERM_PAIRS = 64  # of one quantity; beyond, standard errors of terms are added up instead
 
 
 class NoiseSums(NamedTuple):
-    """Noise in estimates, shape (n,) each: its variance, its fourth cumulant, and the largest weight of one
-    count.
+    """Noise in estimates, shape (n,) each: variance, fourth cumulant, and largest weight of one count.
 
-    scale: of discrete Laplace noise on single counts; 0 where there is none.
+    scale: of discrete Laplace noise on single counts; 0 without such noise.
     """
 
     variance: Floats
@@ -49,7 +48,7 @@ class NoiseSums(NamedTuple):
     scale: float
 
     def plus(self, other: NoiseSums) -> NoiseSums:
-        """Of sums of the same estimates from two parts of a view."""
+        """Noise in sums of the same estimates from two parts of a view."""
         return NoiseSums(
             self.variance + other.variance,
             self.fourth + other.fourth,
@@ -62,7 +61,7 @@ class NoiseSums(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):
             kurtosis = np.where(self.variance > 0, self.fourth / self.variance**2, 0.0)
         width = bounded_quantile(kurtosis, confidence) * np.sqrt(self.variance) + 0.5 * self.largest
-        # Where nearly all noise is 0, a standard deviation misses the tails: the largest weight needs this.
+        # If nearly all noise is 0, a standard deviation misses the tails; the largest weight covers them.
         least = NoiseLaw(self.scale).quantile_of_one(confidence) if self.scale else 0
         return np.where(self.variance > 0, np.maximum(width, least * self.largest), 0.0)
 
@@ -70,9 +69,9 @@ class NoiseSums(NamedTuple):
 class Evaluation(NamedTuple):
     """Estimates and their errors, shape (n,) each.
 
-    estimate: the consistent reading. raw: the unbiased one, for blocks; equal to the estimate for a mixture.
-    noise: of the raw reading.
-    variance: squared error to expect of the consistent reading; raw_variance: of the raw one.
+    estimate: the consistent estimate. raw: the unbiased one of blocks; a mixture has the same for both.
+    noise: noise in the raw estimate.
+    variance: expected squared error of the consistent estimate; raw_variance: of the raw one.
     """
 
     estimate: Floats
@@ -103,7 +102,7 @@ class Evaluation(NamedTuple):
 def evaluate(view: ViewData, asked: Batch | Grids, records: Batch | None = None) -> Evaluation:
     """Every quantity, with its errors.
 
-    records: for quantities that may be negative, counts of the records that they are about: one count per k
+    records: for quantities that may be negative, counts of the underlying records: one count per k
         consecutive quantities; its lift scales their model error.
     """
     evaluations = (
@@ -123,12 +122,12 @@ def _of_blocks(part: ViewPart, asked: Batch | Grids) -> Evaluation:
         law.scale,
     )
     uneven = noise.variance + (np.array(part.quality.factors)[_orders(asked)] * sums.spread) ** 2
-    # How far counts were moved to be consistent counts as error.
+    # The distance between raw and consistent counts counts as error.
     return Evaluation(sums.estimate, sums.raw, noise, uneven + (sums.raw - sums.estimate) ** 2, uneven)
 
 
 def _orders(asked: Batch | Grids) -> Ints:
-    """Which of the factors of `Quality` each quantity has, shape (n,)."""
+    """The index of each quantity's factor in `Quality`, shape (n,)."""
     batch = asked.cells if isinstance(asked, Grids) else asked
     return np.clip(batch.n_attributes, 1, N_ORDERS) - 1
 
@@ -143,13 +142,13 @@ def _of_mixture(part: ViewPart, asked: Batch | Grids, records: Batch | None = No
         own = _lift(model, _read(model, records), part_estimates(part, records))
         lift = np.repeat(own, len(asked) // max(len(records), 1))
     noise = np.maximum(errors.noise, 0.0)
-    variance = np.maximum(noise + errors.of_model(model, lift), 0.0) + _min_error(terms) ** 2
+    variance = np.maximum(errors.together(model, lift), 0.0) + _min_error(terms) ** 2
     zero = np.zeros(len(asked))
     return Evaluation(estimate, estimate, NoiseSums(noise, zero, zero, 0.0), variance, variance)
 
 
 class Scales(NamedTuple):
-    """Estimates, squared errors that are known, and those of the model per unit of each squared factor.
+    """Estimates, known squared errors, and those of the model per unit of each squared factor.
 
     Shapes (n,), (n,) and (N_ORDERS, n).
     """
@@ -160,7 +159,7 @@ class Scales(NamedTuple):
 
 
 def model_scales(part: ViewPart, batch: Batch) -> Scales:
-    """What a view's errors are made of, apart from the factors that say how large they are."""
+    """The parts of a view's errors, before they are scaled by the factors of `Quality`."""
     if isinstance(part.components, Blocks):
         sums = block_sums(part.components, batch)
         noise = NoiseLaw(part.components.noise_scale).variance * sums.squares
@@ -170,8 +169,8 @@ def model_scales(part: ViewPart, batch: Batch) -> Scales:
     model, estimate = error_model(part), part_estimates(part, batch)
     terms = _read(model, batch)
     errors, lift = _summed(model, terms, terms), _lift(model, terms, estimate)
-    of_orders = errors.model * np.where(np.arange(N_ORDERS)[:, None] > 0, lift, 1.0)
-    all_errors = errors.noise + errors.of_model(model, lift) + _min_error(terms) ** 2
+    of_orders = errors.model * lift
+    all_errors = errors.together(model, lift) + _min_error(terms) ** 2
     return Scales(estimate, all_errors - np.square(model.factors) @ of_orders, of_orders)
 
 
@@ -180,7 +179,7 @@ def covariances(
 ) -> Floats:
     """Expected products of the errors of m quantities in each of n groups, shape (m, m, n).
 
-    asked: the i-th quantity of all groups. quantities: the same one by one, which views of blocks need:
+    asked: the i-th quantity of all groups. quantities: the same as single quantities, for views of blocks:
         quantities[i][g] is the i-th of group g.
     """
     products = np.zeros((len(asked), len(asked), len(asked[0])))
@@ -201,7 +200,7 @@ def covariances(
         products += least[:, None] * least[None, :]
         for i, j in zip(*np.tril_indices(len(asked)), strict=True):
             errors = _summed(model, terms[i], terms[j])
-            added = errors.noise + errors.of_model(model, np.sqrt(lift[i] * lift[j]))
+            added = errors.together(model, np.sqrt(lift[i] * lift[j]))
             products[i, j] += added
             if i != j:
                 products[j, i] += added
@@ -211,10 +210,10 @@ def covariances(
 def rests_on_tables(part: ViewPart, batch: Batch) -> Flags:
     """Whether all attributes of each quantity lie in one released table, and no bin is cut, shape (n,)."""
     sizes = part.components.sizes
-    outside = np.ones((len(sizes), len(part.tables)))  # 1 for attributes that a table does not count
+    outside = np.ones((len(sizes), len(part.tables)))  # 1 if the attribute is not in the table
     for number, table in enumerate(part.tables):
         outside[list(table.attributes), number] = 0.0
-    asked = np.zeros((len(batch), len(sizes) + 1))  # a column more, for no attribute
+    asked = np.zeros((len(batch), len(sizes) + 1))  # one extra column for "no attribute"
     asked[batch.quantity[:, None], batch.attribute] = 1.0
     in_one_table: Flags = (asked[:, :-1] @ outside == 0.0).any(axis=1)
     cuts = batch.of_functions(np.array(False), lambda _, own: own.cuts)[batch.place].any(axis=1)
@@ -226,8 +225,8 @@ def rests_on_tables(part: ViewPart, batch: Batch) -> Flags:
 
 
 class _Errors(NamedTuple):
-    """Expected products of errors, shape (n,): of noise and misfit in tables; of the model, per unit of each
-    squared factor, shape (N_ORDERS, n); of dependence inside the bins of tables; and of bins that are cut.
+    """Expected products of errors, shape (n,): from noise and misfit of tables; from the model, per unit of
+    each squared factor, shape (N_ORDERS, n); from dependence inside bins of tables; and from cut bins.
     """
 
     noise: Floats
@@ -235,19 +234,16 @@ class _Errors(NamedTuple):
     within: Floats
     inside: Floats
 
-    def of_model(self, model: ErrorModel, lift: Floats) -> Floats:
-        """All but noise. lift: how many times more records lie there than if attributes were independent;
-        what was not counted errs by as much more.
-        """
-        levels = model.levels
-        total: Floats = levels[0] * self.model[0] + (levels[1:] @ self.model[1:] + self.within) * lift
+    def together(self, model: ErrorModel, lift: Floats) -> Floats:
+        """Sum of all errors. lift: ratio of records to those under independence; errors grow with it."""
+        total: Floats = (self.noise + model.levels @ self.model + self.within) * lift
         return total + self.inside * lift**2
 
 
 class _Terms(NamedTuple):
-    """A batch, and of each of its functions, as `place` numbers them: its mean over records, shape (n,), how
-    much larger its plain mean over bins is, for each binning of its attribute, shape (n, n_binnings), and the
-    usual size of its values where they are not 0, shape (n,).
+    """A batch with, for each of its functions (numbered as in `place`), its mean over records, shape (n,);
+    the excess of its plain mean over bins, per binning of its attribute, shape (n, n_binnings); and the
+    typical size of its non-zero values, shape (n,).
     """
 
     batch: Batch
@@ -259,9 +255,9 @@ class _Terms(NamedTuple):
 class _Pairs(NamedTuple):
     """Pairs of terms, shape (n_pairs, width) each.
 
-    attribute: the attributes that either term has a function of, −1 for none.
-    left, right: each term's function of it, as `place` numbers them, 0 for none.
-    which: the pair of functions, by its number in moments, 0 where one is missing.
+    attribute: attributes of which either term has a function, −1 for none.
+    left, right: each term's function of it, numbered as in `place`, 0 for none.
+    which: number of the pair of functions in moments, 0 if one is missing.
     """
 
     attribute: Ints
@@ -282,7 +278,7 @@ def _read(model: ErrorModel, asked: Batch | Grids) -> _Terms:
 
 
 def _usual_size(functions: Functions, margin: Floats) -> Floats:
-    """Root mean square over records of the values of each function that are not 0, shape (n,)."""
+    """Root mean square over records of the non-zero values of each function, shape (n,)."""
     values = functions.values
     records = (values != 0.0) @ margin
     squares = np.divide(values**2 @ margin, records, out=np.zeros(len(values)), where=records > 0)
@@ -291,7 +287,7 @@ def _usual_size(functions: Functions, margin: Floats) -> Floats:
 
 
 def _lift(model: ErrorModel, terms: _Terms, estimate: Floats) -> Floats:
-    """How many times more records lie there than if attributes were independent, at least 1, shape (n,)."""
+    """Ratio of records to those expected under independence, at least 1, shape (n,)."""
     batch = terms.batch
     independent = model.total * batch.sums(batch.constant * terms.mean[batch.place].prod(axis=1))
     lift: Floats = np.divide(estimate, independent, out=np.ones(len(batch)), where=independent > 0)
@@ -301,7 +297,7 @@ def _lift(model: ErrorModel, terms: _Terms, estimate: Floats) -> Floats:
 def _lifts(model: ErrorModel, terms: Sequence[_Terms], estimates: Sequence[Floats | None]) -> Floats:
     """The lift of each quantity in each group, shape (m, n).
 
-    estimates: of counts; None for sums of values, which take the lift of the largest count of their group.
+    estimates: of counts; None for sums of values, which use the lift of their group's largest count.
     """
     lifts = np.ones((len(terms), len(terms[0].batch)))
     largest = np.full(lifts.shape[1], -np.inf)
@@ -316,7 +312,7 @@ def _lifts(model: ErrorModel, terms: Sequence[_Terms], estimates: Sequence[Float
 
 
 def _min_error(terms: _Terms) -> Floats:
-    """Error of each quantity if there are a few records more than the model sees."""
+    """Error of each quantity if there are a few more records than the model predicts."""
     batch, largest = terms.batch, np.zeros(len(terms.batch))
     sizes = np.abs(batch.constant) * terms.size[batch.place].prod(axis=1)
     np.maximum.at(largest, batch.quantity, sizes)
@@ -352,7 +348,7 @@ def _by_quantity(errors: _Errors, quantity: Ints, n: int) -> _Errors:
 
 
 def _roots(model: ErrorModel, terms: _Terms, chosen: Flags) -> _Errors:
-    """Standard errors of all terms of the chosen quantities, added up: a bound on that of their sum."""
+    """Sum of the standard errors of all terms of the chosen quantities: a bound on that of the terms' sum."""
     quantity = terms.batch.quantity
     some = np.flatnonzero(chosen[quantity])
     errors = _of_terms(model, terms, terms, some, some)
@@ -364,7 +360,7 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
     """Expected products of the errors of terms `i` of one batch and `j` of another, shape (n_pairs,)."""
     pairs, moments = _pairs(model, left, right, i, j)
     n, width = pairs.attribute.shape
-    # Terms with themselves have one side: the first is then the last, too.
+    # Terms paired with themselves have one side, which is then both the first and the last.
     sides = [(left, pairs.left), (right, pairs.right)]
     if left is right and pairs.left is pairs.right:
         sides = sides[:1]
@@ -378,8 +374,8 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
     }
 
     def weight(positions: tuple[int, ...], rows: Ints | slice) -> Floats:
-        """What counts of some attributes together are multiplied with: the means of all others' functions,
-        over records; over bins as far as released tables count them together.
+        """The factor of joint counts of some attributes: the product of the means of all other attributes'
+        functions, over bins if a released table counts them together, otherwise over records.
         """
         factors = np.ones(len(pairs.attribute[rows]))
         for other in range(width):
@@ -430,8 +426,8 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
 
 
 def _summed_by_order(mean: Floats, which: Ints, moments: Moments) -> tuple[Floats, Floats]:
-    """Of pairs of terms: Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the
-    others, (N_ORDERS, n); and what is left open inside bins, (n,).
+    """For pairs of terms: Σ over sets of 1, 2, 3, and 4 or more attributes of Π covariances · Π means of the
+    others, (N_ORDERS, n); and the uncertainty inside bins, (n,).
     """
     n, width = which.shape
     inside = np.zeros(n)
@@ -449,7 +445,7 @@ def _summed_by_order(mean: Floats, which: Ints, moments: Moments) -> tuple[Float
 
 
 def _pairs(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) -> tuple[_Pairs, Moments]:
-    """Pairs of terms, and the moments of all different pairs of functions in them."""
+    """Pairs of terms, and the moments of all distinct pairs of functions in them."""
     if left is right and i is j:
         which = left.batch.place[i]
         return _Pairs(left.batch.attribute[i], which, which, which), _moments(model, left, right, None)
@@ -464,8 +460,8 @@ def _pairs(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) -> 
 def _moments(model: ErrorModel, left: _Terms, right: _Terms, pairs: Ints | None) -> Moments:
     """Moments of pairs of functions, after those of no pair, which are 0.
 
-    pairs: the number of the left function times the number of functions on the right, plus that of the
-        right one, rising; None for all functions with themselves.
+    pairs: index of the left function times the number of right functions, plus the index of the right one,
+        ascending; None for all functions with themselves.
     """
     none = np.zeros((1, model.n_binnings))
     moments = [Moments(none, none, none, np.zeros(1))]
@@ -495,7 +491,7 @@ def _joined(left: Batch, right: Batch, i: Ints, j: Ints) -> tuple[Ints, Ints, In
     attribute = np.concatenate([own, extra], axis=1)
     left_place = np.concatenate([place, np.zeros_like(extra)], axis=1)
     right_place = np.concatenate([in_other, np.where(extra >= 0, other_place, 0)], axis=1)
-    # Attributes first: columns that no pair of terms needs are cut off.
+    # Attributes come first, so that columns that no pair of terms needs can be cut off.
     order = np.argsort(attribute < 0, axis=1, kind="stable")
     width = int((attribute >= 0).sum(axis=1).max(initial=0))
     attribute, left_place, right_place = (

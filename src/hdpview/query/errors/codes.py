@@ -1,4 +1,4 @@
-"""Moments of functions of one attribute's codes, over codes and over the bins in which tables gather them."""
+"""Moments of functions of one attribute's codes, over codes and over the bins of tables."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from hdpview.query.question.batch import Functions
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-# Share of the records below which groups depart no more from all records than larger ones do. Squared
-# relative departures of groups of .01 %, .1 %, 1–5 % and 5–20 % of the records: about 10, 8, 5 and 1.5 times
-# the mean, on seven tables.
-RARE_SHARE = 0.02
-MAX_ARRAY_SIZE = 60_000  # numbers in an array of functions × bins: so many stay near the processor
+# Share of the records below which relative departures of groups from all records stop growing. On seven
+# tables, squared relative departures of groups of 0.01%, 0.1%, 1–5% and 5–20% of the records were about 10,
+# 8, 5 and 1.5 times the mean, as for 0.02; at 0.02, populated cells of few tables (jm1) held 10 points less.
+RARE_SHARE = 0.005
+MAX_ARRAY_SIZE = 60_000  # numbers in an array of functions × bins, which fits into the processor's cache
 
 
 class Moments(NamedTuple):
-    """Of pairs of functions of an attribute: shape (n,), or (n, n_binnings) where they depend on how tables
-    gather its codes in bins. Binning 0 has a bin for each code.
+    """Moments of pairs of functions of an attribute: shape (n,), or (n, n_binnings) if they depend on the
+    bins of tables. Binning 0 has one bin per code.
 
     energy: Σ over bins of the product of both functions' deviations from their plain means over bins, each
         bin weighted by how much of its noise the fit keeps.
-    covariance: the same of deviations from their means over records, each bin weighted by `unlike` of its
-        share of the records. scattered: of codes, each weighted by its part of the weight of its bin.
-    inside: what both functions leave open inside bins.
+    covariance: the same for deviations from their means over records, each bin weighted by `unlike` of its
+        share of the records. scattered: the same for codes, each weighted by its part of its bin's weight.
+    inside: the uncertainty of both functions inside bins.
     """
 
     energy: Floats
@@ -39,13 +39,21 @@ class Moments(NamedTuple):
 
 
 def unlike(share: NDArray[Any]) -> Floats:
-    """Weights of groups, by their shares of the records: how much they may depart from independence."""
+    """Weights of groups by their shares of the records: their expected departure from independence.
+
+    All groups but the largest may depart together, as one group of their share: rare values of several
+    attributes often meet.
+    """
     weight: Floats = share**2 / (share + RARE_SHARE)
+    largest = int(np.argmax(share))
+    left, apart = np.delete(share, largest).sum(), np.delete(weight, largest).sum()
+    if left > 0.0:
+        weight[largest] += share[largest] ** 2 * max(1.0 / (left + RARE_SHARE) - apart / left**2, 0.0)
     return weight
 
 
 class Codes:
-    """An attribute's codes, and the bins in which tables gather them.
+    """An attribute's codes, and their bins in tables.
 
     margin: share of the records at each code, shape (size,).
     """
@@ -58,13 +66,13 @@ class Codes:
         n_binnings: int,
         cycles: Cycles = (),
     ) -> None:
-        """binnings: the bin of each code, in several ways. kept: weights of noise at each code, and in each
-        bin of each binning. n_binnings: columns of the moments, one for the codes themselves. cycles: classes
-        of the first codes whose sums keep all noise, where codes alone lose some.
+        """binnings: the bin of each code, per binning. kept: weights of noise at each code, and in each bin
+        of each binning. n_binnings: columns of the moments, one of them for the codes themselves. cycles:
+        classes of codes whose sums keep all noise.
         """
         self.margin, self.kept, self._binnings = margin, kept, binnings
         size = len(margin)
-        # What every code counts with in a plain mean over bins, per binning, shape (n_binnings, size).
+        # The weight of every code in a plain mean over bins, per binning, shape (n_binnings, size).
         self.even = np.zeros((n_binnings, size))
         self.even[0] = 1.0 / size
         averages, weights = [np.zeros((size, 0))], [unlike(margin)]
@@ -73,7 +81,7 @@ class Codes:
         self.of_codes[:, 0] = weights[0]
         for number, bins in enumerate(binnings, 1):
             of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
-            # In a bin without records all codes count alike.
+            # In a bin without records, all codes have equal weight.
             share = np.where(
                 of_bin[bins] > 0,
                 margin / np.where(of_bin > 0, of_bin, 1.0)[bins],
@@ -83,8 +91,8 @@ class Codes:
             averages.append(np.zeros((size, len(of_bin))))
             averages[-1][np.arange(size), bins] = share
             weights.append(unlike(of_bin))
-            self.of_codes[:, number] = margin * (of_bin / (of_bin + RARE_SHARE))[bins]
-        # A column for every bin of every further binning, (size, n): averages values per code over the bin.
+            self.of_codes[:, number] = share * weights[-1][bins]
+        # One column per bin of every further binning, (size, n), which averages values per code over the bin.
         self._averages = np.concatenate(averages, axis=1)
         # The weights of noise, of bins and of codes in each binning, shape (n_bins, 3 · n_binnings).
         self._in_binning = np.zeros((size + self._averages.shape[1], 3 * n_binnings))
@@ -112,8 +120,8 @@ class Codes:
         return values @ self._averages[:, start : start + int(self._n_bins[binning])]
 
     def moments(self, left: Functions, right: Functions, own: Ints | None, other: Ints | None) -> Moments:
-        """Moments of functions `own` on the left, rising, with functions `other` on the right; None for all
-        functions with themselves.
+        """Moments of the functions `own` on the left, ascending, with the functions `other` on the right;
+        None for all functions with themselves.
         """
         k, size = left.share.shape
         if own is None or other is None:
@@ -124,7 +132,7 @@ class Codes:
         whole = self._of_whole(left, right, own[:border], other[:border])
         if border == len(own):
             return whole
-        # Functions that are 0 but for one code are multiples of the one that is 1 there.
+        # Functions that are non-zero at a single code are multiples of the indicator of this code.
         one, two = own[border:] - k, other[border:] - len(right.share)
         code = one % size
         factor = left.values_at_codes[one] * right.values_at_codes[two]
@@ -142,7 +150,7 @@ class Codes:
 
     @cached_property
     def _at_codes(self) -> Moments:
-        """Of the function that is 1 at one code alone, with itself, for each code."""
+        """Moments of the indicator of each code with itself."""
         size, n_binnings = len(self.margin), len(self._n_bins)
         energy, covariance = np.zeros((2, size, n_binnings))
         margin = self.margin[:, None]
@@ -151,15 +159,15 @@ class Codes:
         for number, bins in enumerate(all_bins):
             kept, n_bins = self.kept[number], int(self._n_bins[number])
             share = self.even[number] * n_bins  # of a bin's records at each code: the average over the bin
-            of_bin = np.bincount(bins, self.margin)[bins]
             energy[:, number] = share**2 * (kept[bins] * (1.0 - 2.0 / n_bins) + kept.sum() / n_bins**2)
-            of_others = unlike(np.bincount(bins, self.margin)).sum() * self.margin**2
-            covariance[:, number] = unlike(of_bin) * share * (share - 2.0 * self.margin) + of_others
+            weight = unlike(np.bincount(bins, self.margin))
+            of_others = weight.sum() * self.margin**2
+            covariance[:, number] = weight[bins] * share * (share - 2.0 * self.margin) + of_others
         energy[:, 0] += np.square(self.of_classes - margin * self.of_classes.sum(axis=0)).sum(axis=1)
         return Moments(energy, covariance, scattered, np.zeros(size))
 
     def _of_whole(self, left: Functions, right: Functions, own: Ints, other: Ints) -> Moments:
-        """Of functions that are not at one code alone."""
+        """Moments of functions that are non-zero at several codes."""
         n, n_binnings, size = len(own), len(self._n_bins), len(self.margin)
         energy, covariance, scattered = np.zeros((3, n, n_binnings))
         moments = Moments(energy, covariance, scattered, np.zeros(n))
@@ -183,8 +191,8 @@ class Codes:
         return moments
 
     def _deviations(self, values: Floats) -> tuple[Floats, Floats]:
-        """How functions deviate on average in every bin from their means over records, and from their plain
-        means over the bins of the same binning, shape (n, n_bins) each.
+        """Mean deviations of functions in every bin from their means over records, and from their plain means
+        over the bins of the same binning, shape (n, n_bins) each.
         """
         deviations = values - (values @ self.margin)[:, None]
         of_bins = np.concatenate([deviations, deviations @ self._averages], axis=1)
@@ -194,12 +202,12 @@ class Codes:
 def _inside(
     left: Functions, right: Functions, own: Ints, other: Ints, code: Ints, margin: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """What pairs of functions leave open inside the bins of codes, per squared total: from bins that are cut
-    through, and, for each of the two, from values that differ inside bins.
+    """The uncertainty of pairs of functions inside the bins of codes, per squared total: from cut bins and,
+    for each of the two, from values that differ inside bins.
 
-    Where a bin is cut through, two functions of the same condition ask for the same records of it. Those of
-    different conditions may ask for others: as few in common as their shares allow. Records of all bins may
-    lie to the same side, as where values are rounded, so sums over values that differ are multiplied.
+    If a bin is cut, two functions of the same condition select the same records of it. Functions of different
+    conditions may have as few records in common as their shares allow. Records of all bins may lie on the
+    same side, for example if values are rounded, so sums over differing values are multiplied.
     """
     assert left.condition is not None
     assert right.condition is not None

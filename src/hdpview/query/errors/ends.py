@@ -1,4 +1,4 @@
-"""From errors to intervals: how many expected errors they reach to either side, and ends from draws."""
+"""From errors to intervals: their half-widths in standard errors, and ends from random draws."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-# Of a Student distribution with 5 degrees of freedom: 2.13 at 95 %, with room for surprises beyond.
+# Normalised Student distribution with 5 degrees of freedom: 2.13 at 95%, with heavier tails than normal.
 _TAIL_SCALE = 0.83
-# Draws that lie so many normal quartiles away are of a ratio whose denominator may be 0.
+# Draws this many normal quartiles away indicate a ratio whose denominator may be 0.
 _WILD = 6.0
-# Share of different values among draws below which an output has steps, like a rank: percentiles are used.
+# If a smaller share of the draws is distinct, the output has steps, like a rank, and percentiles are used.
 _STEPS = 0.25
 
 TEN_PERCENT = 0.1  # of an answer: people act on it
@@ -25,10 +25,10 @@ def usefulness(
 ) -> NDArray[np.str_]:
     """A word for each answer: `useful`, `rough` or `unknown`, shape (n,).
 
-    Useful: the interval reaches at most 10 % of the estimate, or one point, to either side; or, for a
-    difference, it tells which of the two is larger. Unknown: it reaches as far as the estimate itself and
-    more than ten points, so that even the order of magnitude is open.
-    unit: what points are hundredths of: all records for counts, 1 for shares.
+    Useful: the interval reaches at most 10% of the estimate, or one point, to either side; or, for a
+    difference, it excludes 0. Unknown: it reaches as far as the estimate itself and more than ten points, so
+    that even the order of magnitude is open.
+    unit: one hundred points: all records for counts, 1 for shares.
     """
     reach = np.maximum(upper - estimate, estimate - lower)
     size = np.abs(estimate)
@@ -41,7 +41,7 @@ def usefulness(
 
 @lru_cache(maxsize=64)
 def typical_tail(confidence: float) -> float:
-    """How many expected errors the typical interval reaches to either side."""
+    """Half-width of the typical interval in standard errors."""
     low, high = 0.0, 1e3
     while high - low > 1e-9:
         middle = (low + high) / 2
@@ -56,7 +56,7 @@ def _student_5(t: float) -> float:
 
 
 def probability_above(estimate: float, half_width: float, confidence: float) -> float:
-    """How likely the truth is above 0, if an interval reaches so far to either side of the estimate."""
+    """Probability that the true value is above 0, given the interval's reach to either side."""
     if half_width <= 0.0:
         return float(estimate > 0) if estimate else 0.5
     return (
@@ -69,11 +69,11 @@ def probability_above(estimate: float, half_width: float, confidence: float) -> 
 
 
 def ends(estimate: Floats, draws: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Lower and upper ends of outputs, shape (n,) each; NaN where no draw has a value.
+    """Lower and upper ends of outputs, shape (n,) each; NaN if no draw has a value.
 
     estimate: shape (n,), NaN for NULL. draws: of the same outputs, shape (n_draws, n), NaN for NULL.
-    Ends are one-sided root mean squares from the estimate, times the tail: they vary far less between seeds
-    than percentiles. Percentiles are used where an output has steps, or a denominator that may be 0.
+    Ends are one-sided root mean squares from the estimate, times the tail, which vary far less between seeds
+    than percentiles. Percentiles are used if an output has steps, or a denominator that may be 0.
     """
     values = np.where(np.isfinite(draws), draws, np.nan)
     values.sort(axis=0)  # NaN last
@@ -100,7 +100,7 @@ def ends(estimate: Floats, draws: Floats, confidence: float) -> tuple[Floats, Fl
 
 
 def _percentile(values: Floats, n_valid: NDArray[np.int64], p: float) -> Floats:
-    """Of columns that are sorted, NaN last, shape (n,)."""
+    """Percentiles of columns that are sorted with NaN last, shape (n,)."""
     if not len(values):
         return np.full(values.shape[1], np.nan)
     last = np.maximum(n_valid - 1, 0)

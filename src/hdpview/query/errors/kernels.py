@@ -105,7 +105,7 @@ class ErrorModel:
     binnings: tuple[tuple[NDArray[np.int32], ...], ...]
     kept: tuple[tuple[Floats, ...], ...]
     pieces: dict[tuple[int, ...], Piece]
-    cycles: tuple[Cycles, ...] = ()
+    cycles: tuple[Cycles, ...]
 
     @cached_property
     def levels(self) -> Floats:
@@ -125,10 +125,8 @@ class ErrorModel:
 
     @cached_property
     def codes(self) -> list[Codes]:
-        return [
-            Codes(margin, bins, kept, self.n_binnings, self.cycles[a] if self.cycles else ())
-            for a, (margin, bins, kept) in enumerate(zip(self.margins, self.binnings, self.kept, strict=True))
-        ]
+        own = zip(self.margins, self.binnings, self.kept, self.cycles, strict=True)
+        return [Codes(margin, bins, kept, self.n_binnings, cycles) for margin, bins, kept, cycles in own]
 
     # Pieces as arrays, after which comes one for "none", so that −1 finds it.
 
@@ -222,7 +220,7 @@ def error_model(part: ViewPart) -> ErrorModel:
             for margin, variance, own in zip(margins, code_variance.tolist(), binnings, strict=True)
         ),
         pieces,
-        part.cycles,
+        part.cycles or ((),) * len(margins),
     )
 
 
