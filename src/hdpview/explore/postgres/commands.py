@@ -37,7 +37,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 @dataclass
 class Outcome:
-    """The result of a statement. columns: None if it returns no rows. reported: settings to report to clients."""
+    """The result of a statement. columns: None if it returns no rows. reported: settings for clients."""
 
     tag: str
     columns: Sequence[OutputColumn] | None = None
