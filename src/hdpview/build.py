@@ -412,7 +412,7 @@ def release(
     if not isinstance(released, ViewRelease):
         raise MethodError(_not_a_view(method))
     prior = prior_quality(released.components, released.tables)
-    part = ViewPart(released.components, prior, released.tables)
+    part = ViewPart(released.components, prior, released.tables, cycles=counts.schema.cycles)
     if quality:
         mechanism = Mechanism(for_quality, randomness, max_rows=k, outcomes=outcomes)
         part = replace(part, quality=measure_quality(part, counts, mechanism, progress))

@@ -193,7 +193,7 @@ MESSES: dict[str, Mess] = {
     "a person": Mess(
         table(surname=lambda i: f"N{i}"),
         'surname = { type = "category", values = ["N0"], nullable = true }',
-        ("surname: nearly all .*Nearly all of them differ", "surname: by its name"),
+        ("surname: nearly all .*Nearly all of them differ", "surname: its name suggests"),
     ),
     "missing counted as zero": Mess(
         table(age=spoilt(ages, lambda i: "", 30), sex=sexes),

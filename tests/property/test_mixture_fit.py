@@ -16,6 +16,8 @@ from hdpview.methods.mixture.bins import Axis, axes_of, refinement
 from hdpview.methods.mixture.fit import Components, Targets, fit, fits_side_by_side
 from hdpview.methods.mixture.measure import Measured, Measurements
 from hdpview.methods.mixture.smooth import Histogram, Shrinkage, _Contrasts, kept_shares, shares_of
+from hdpview.query.errors.codes import Codes
+from hdpview.query.question.batch import Functions
 from hdpview.view.tables import Table
 
 seeds = st.integers(0, 2**32 - 1)
@@ -216,11 +218,11 @@ DAYS = [date(2023, 1, 1) + timedelta(i) for i in range(730)]
 
 def test_cycles_are_those_of_the_calendar() -> None:
     """Weekdays, months, days and hours of moments, last digits of whole numbers; nothing that cuts a bin."""
-    hours = [datetime(2024, 2, 28) + timedelta(hours=i) for i in range(72)]
+    hours = [datetime(2024, 2, 28) + timedelta(hours=i) for i in range(192)]
     last = [Date(name="d", min=DAYS[0], max=DAYS[-1]), Date(name="w", min=DAYS[0], max=DAYS[-1], every="1w")]
     moments = Datetime(name="h", min=hours[0], max=hours[-1], every="1h")
     schema = Schema(
-        [*last, moments, Integer(name="n", min=-3, max=20), Integer(name="b", min=0, max=9, every=2)]
+        [*last, moments, Integer(name="n", min=-3, max=80), Integer(name="b", min=0, max=90, every=2)]
     )
     day, week, hour, number, coarse = (axis.cycles for axis in axes_of(schema))
     assert [own.tolist() for own in day] == [
@@ -229,7 +231,7 @@ def test_cycles_are_those_of_the_calendar() -> None:
         [each.day - 1 for each in DAYS],
     ]
     assert hour[-1].tolist() == [each.hour for each in hours]
-    assert number[0].tolist() == [i % 10 for i in range(-3, 21)]
+    assert number[0].tolist() == [i % 10 for i in range(-3, 81)]
     assert (week, coarse) == ((), ())
 
 
@@ -262,6 +264,34 @@ def test_sums_over_recurring_and_random_codes_stay_as_sure_as_they_were(deviatio
             squares[name] += float(np.mean((rows @ error) ** 2 / rows.sum(axis=1))) / deviation**2 / 10
     assert max(squares.values()) < 1.3
     assert squares["days"] < (0.5 if deviation > 2 else 1.1)
+
+
+def test_sums_over_hours_keep_what_shrinkage_and_clipping_take() -> None:
+    """Over two years with busy days and rare nights, where a code has less than its noise, sums by hour,
+    weekday and month err no more than noise made them; the error model says so too.
+    """
+    hours = Datetime(name="h", min=DAYS[0], max=DAYS[-1], every="1h")
+    (axis,), rng, n, deviation = axes_of(Schema([hours])), np.random.default_rng(4), 730 * 24, 8.0
+    hour, day = np.arange(n) % 24, np.arange(n) // 24
+    share = np.where(hour < 8, 0.005, 0.05) * np.where(day % 7 < 5, 1.2, 0.5) * (1 + 0.5 * np.sin(day / 58))
+    truth = rng.poisson(60_000 * share / share.sum()).astype(float)
+    sets = {f"cycle {i}": np.eye(own.max() + 1)[:, own] for i, own in enumerate(axis.cycles)}
+    sets |= {"nights": (hour < 8)[None] * 1.0, "day": ((hour > 8) & (hour < 17))[None] * 1.0}
+    squares = {name: np.zeros(len(rows)) for name, rows in sets.items()}
+    for _ in range(4):
+        noisy = truth + rng.laplace(0, deviation / np.sqrt(2), n)
+        known = Histogram(noisy, deviation**2, np.zeros(n, np.int32), np.full((1, 1), 1.0))
+        (shares,) = shares_of([axis], [known], truth.sum())
+        for name, rows in sets.items():
+            squares[name] += (rows @ (shares * truth.sum() - truth)) ** 2 / 4
+    record = np.minimum(truth / deviation, 1.0) ** 2
+    codes = Codes(truth / truth.sum(), [], [0.03 + 0.97 * record], 1, axis.cycles)
+    for name, rows in sets.items():
+        variance = rows.sum(axis=1) * deviation**2
+        assert (squares[name] / variance).mean() < (1.3 if len(rows) > 1 else 2.5), name
+        functions = Functions(rows)
+        expected = codes.moments(functions, functions, None, None).energy[:, 0] * deviation**2
+        assert 0.5 < expected.sum() / variance.sum() < 1.5, name
 
 
 def test_short_histograms_learn_from_each_other() -> None:

@@ -154,8 +154,8 @@ def test_categories_by_number_and_truth(row_codes: RowCodes) -> None:
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        (pd.DataFrame({0: [1]}), "called by text, and one is called 0"),
-        (pd.DataFrame({("a", "b"): [1]}), r"called \('a', 'b'\)"),
+        (pd.DataFrame({0: [1]}), "must be texts, but one is 0"),
+        (pd.DataFrame({("a", "b"): [1]}), r"one is \('a', 'b'\)"),
         (pd.DataFrame([[1, 2]], columns=["age", "age"]), "two columns named 'age'"),
         (pd.DataFrame(), "no columns"),
     ],

@@ -33,7 +33,7 @@ BUDGETS = {
     "counts": Budget(4_200, 2_700),
     "spark": Budget(1_166, 1_000),
     "partition": Budget(1_590, 1_500),
-    "methods": Budget(2_136, 1_950),
+    "methods": Budget(2_096, 1_950),
     "forecast curate demo": Budget(1_985, 1_500),
     "cli": Budget(2_039, 1_450),
 }

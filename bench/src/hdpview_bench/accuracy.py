@@ -1,7 +1,7 @@
-"""How accurate methods are: methods × datasets × workloads × budgets × trials, each release with fresh noise.
+"""Accuracy of methods: methods × datasets × workloads × budgets × trials, each release with fresh noise.
 
-A run is a list of tasks, each the release of one method with one budget and all questions put to it. What is
-finished lies in a folder, cell by cell, and a later run with the same folder does only what is missing.
+A run is a list of tasks; each one makes a release of one method with one budget and asks it all questions.
+Finished cells are saved in a folder, and a later run with the same folder computes only the missing ones.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ DEFAULT_LIMITS = Limits(seconds=300.0, memory_bytes=6 * 2**30)
 
 @dataclass(frozen=True)
 class Plan:
-    """What to compare. `test_key` makes a run repeatable, for tests alone; without it noise is fresh.
+    """A comparison. `test_key` makes a run repeatable, in tests only; without it, noise is fresh.
 
-    row_seconds: when releases of one method on one dataset have taken so long, its remaining trials are left
-        out.
+    row_seconds: once releases of one method on one dataset have taken this long, further trials are skipped.
     """
 
     datasets: tuple[str, ...]
@@ -66,7 +65,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Task:
-    """One release, and the workloads to ask it."""
+    """One release, and the workloads that question it."""
 
     dataset: str
     method: str
@@ -76,7 +75,7 @@ class Task:
 
     @property
     def keys(self) -> list[store.Key]:
-        """The cells it fills."""
+        """The cells that the task fills."""
         return [cell.key for cell in self.cells("planned")]
 
     def cell(self, workload: str, kind: str, **found: Any) -> Cell:
@@ -95,7 +94,7 @@ def accuracy_rows(
     n_workers: int | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Run what is missing, and give one row per dataset, method, workload and budget."""
+    """Run missing tasks, and return one row per dataset, method, workload and budget."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="hdpview-accuracy-") as temporary:
             return accuracy_rows(plan, Path(temporary), limits, n_workers, progress)
@@ -112,7 +111,7 @@ def run(
     n_workers: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Do every task of the plans that is not done; `known` grows with what is found, and so does the folder.
+    """Run all missing tasks of the plans, and add their cells to `known` and the folder.
 
     The plans read the same folder of data and share limits and key.
     """
@@ -143,11 +142,9 @@ def _without_result(task: Task, stopped: Stopped) -> list[Cell]:
 
 
 def missing_tasks(plan: Plan, known: dict[store.Key, Cell], planned: Container[store.Key] = ()) -> list[Task]:
-    """What is neither known nor planned: dataset by dataset, and trial by trial, so that what cannot be done
-    is tried once.
+    """The tasks that are neither known nor planned, by dataset and trial, so that failing tasks run once.
 
-    Where the software of a peer is missing, what is known of it has to do. Raises MethodError where that is
-    nothing.
+    If the software of a peer is missing, its known cells must suffice. Raises MethodError if there are none.
     """
     tasks = []
     contenders = {method: contender(method) for method in plan.methods}
@@ -178,10 +175,9 @@ def missing_tasks(plan: Plan, known: dict[store.Key, Cell], planned: Container[s
 
 
 def _is_settled(known: dict[store.Key, Cell], key: store.Key, row_seconds: float) -> bool:
-    """Found before; or an earlier trial could not be done, and this one would end the same way; or earlier
-    ones took long enough.
+    """Whether to skip a task: it is known, an earlier trial failed, or earlier trials took too long.
 
-    Each is taken to have taken as long as the shortest, of two at least: the first may have been compiling.
+    Each trial counts with the time of the shortest of at least two: the first may include compilation.
     """
     earlier = [known[before] for trial in range(key[4]) if (before := (*key[:4], trial)) in known]
     shortest = min((cell.build_s or 0.0 for cell in earlier), default=0.0)
@@ -223,15 +219,13 @@ def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[C
 
 
 def _computing_seconds() -> float:
-    """Of this process and of those it waited for: other work on the machine does not count, as it does not
-    for the limits.
-    """
+    """CPU seconds of this process and its finished children, so that other work does not count."""
     used = os.times()
     return time.process_time() + used.children_user + used.children_system
 
 
 def _n_blocks(released: Release) -> int | None:
-    """How many blocks a release has, if it has any."""
+    """Number of blocks of a release, if it has any."""
     blocks = getattr(released, "blocks", None)
     number: int | None = getattr(released, "n_blocks", None) if blocks is None else len(blocks)
     return number
@@ -272,9 +266,7 @@ def _mean_rmse(found: list[Cell], trials: int) -> float | None:
 
 
 def _row(found: list[Cell], trials: int, reference: float | None) -> Row:
-    """The paper's mean over trials; the time is the median, because a first release also loads what the
-    others find loaded.
-    """
+    """The paper's mean over trials; the time is the median, because the first also loads libraries."""
     best = min(found, key=lambda cell: ("measured", "expected", "infeasible", "failed").index(cell.kind))
     used = [cell for cell in found if cell.kind == best.kind]
     reasons = [cell.reason for cell in found if cell.reason]

@@ -1,7 +1,7 @@
-"""Kinds of question that people ask a view, put to it through its public interface, with the true answers.
+"""Typical kinds of questions, asked through a view's public interface, with the true answers.
 
-Tables are recoded first: attributes are called a0, a1, …, numbers are their codes, and categories have their
-codes as texts. So one way of writing conditions serves every table.
+Tables are recoded first: attributes are named a0, a1, …, numbers become codes, and categories become codes as
+texts. So the same conditions work for every table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hdpview_bench.questions import (
 from hdpview_bench.relations import LEAST_RECORDS, has_mean
 
 _PER_STATEMENT = 20
-# A group-by is expected to have about so many groups with enough records; pairs are drawn accordingly.
+# Expected number of groups with enough records in a group-by; pairs are drawn accordingly.
 _GROUPS_PER_PAIR = 10
 
 Floats = NDArray[np.float64]
@@ -39,7 +39,7 @@ Condition = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Answers of a view beside the truth, shape (n,); intervals have shape (n, 2), NaN where none is."""
+    """True answers and those of a view, shape (n,); intervals have shape (n, 2), NaN if there is none."""
 
     exact_truth: Floats
     estimate: Floats
@@ -49,7 +49,7 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Recoded:
-    """A table in codes, and what is needed to ask about it. Holds exact counts: for benchmarks alone."""
+    """A recoded table for questions. Contains exact counts, so for benchmarks only."""
 
     counts: SparseCounts
     schema: Schema
@@ -99,7 +99,7 @@ def _recoded(number: int, attribute: Attribute) -> Attribute:
 
 @dataclass(frozen=True)
 class Asking:
-    """What a kind of question is asked with."""
+    """The inputs of a kind of question."""
 
     view: PView
     table: Recoded
@@ -181,7 +181,7 @@ def _medians(asking: Asking) -> Asked:
 
 
 def _deviation(table: Floats, values: NDArray[np.int64]) -> float:
-    """Standard deviation of the values across a table of records; 1 where there is none."""
+    """Standard deviation of the values across a table of records; 1 if it is 0."""
     return float(np.sqrt(np.cov(values, fweights=table.sum(axis=0).astype(np.int64)))) or 1.0
 
 
@@ -306,7 +306,7 @@ KINDS: dict[str, Callable[[Asking], Asked]] = {
 
 
 def n_attributes_of(kind: str) -> int:
-    """How many attributes a table needs for this kind of question."""
+    """Number of attributes that this kind of question needs."""
     if kind == "count-all":
         return 1
     return int(kind[-1]) if kind[-1].isdecimal() else 2

@@ -1,8 +1,7 @@
-"""Finished cells of a comparison on disk: small Parquet files in one folder, so that a run that was stopped
-goes on where it was.
+"""Finished cells of a comparison on disk: small Parquet files in a folder, so a stopped run can resume.
 
-A cell is one method on one dataset with one budget, asked one workload, once. Its file appears whole or not
-at all.
+A cell is one trial of one method on one dataset with one budget and one workload. Its file is written
+atomically.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What the paper claims of its method, judged by the rows of a run: whether it holds here, and by how
-much.
-"""
+"""The paper's claims about its method, checked against the rows of a run."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ _WIDE = ("marginal-3", "prefix-3d", "random-3d", "random-4d")
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper's, in our words, and what was found. holds: None where nothing was measured
-    that could tell.
-    """
+    """A claim of the paper in our words, and the evidence. holds: None if nothing relevant was measured."""
 
     text: str
     holds: bool | None

@@ -1,7 +1,7 @@
 """Who takes part in a comparison, by the name it has on the command line: `hdpview`,
 `hdpview:bias_ratio=1.8`, `hdpview:a=1;b=2`, `mst`.
 
-The runner sees one face for all of them, and so has no case for any.
+All of them have one interface, so the runner has no special cases.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ALL = "all"
 
 
 class Contender(Protocol):
-    """What the runner asks of anyone who takes part."""
+    """The interface of all contenders."""
 
     @property
     def needs_workload(self) -> bool:
-        """Whether it is built for one workload, and so once for each."""
+        """Whether it is built separately for each workload."""
         ...
 
     def for_workload(self, workload: str) -> Contender:
@@ -38,13 +38,13 @@ class Contender(Protocol):
         ...
 
     def why_absent(self) -> str | None:
-        """What to install, where its software is not here; None where it is."""
+        """The software to install; None if it is installed."""
         ...
 
     def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None: ...
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
-        """Its exact expected error where that is known without a release; None where it is not."""
+        """Its exact expected error if known without a release, otherwise None."""
         ...
 
     def release(self, counts: SparseCounts, epsilon: Fraction, randomness: Randomness) -> Release: ...
@@ -96,8 +96,8 @@ class MethodContender:
 
 @dataclass(frozen=True)
 class PeerContender:
-    """A foreign implementation with noise of its own, which needs δ > 0. It takes minutes, so it takes part
-    only where it is named.
+    """A foreign implementation with its own noise, which needs δ > 0. It takes minutes, so it runs only if
+    named.
     """
 
     name: str
@@ -126,13 +126,13 @@ def all_names() -> tuple[str, ...]:
 
 
 def with_all(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, where `all` or no name at all stands for all of `all_names`; each once."""
+    """The distinct names; `all`, or no name, means all of `all_names`."""
     found = [one for name in names or (ALL,) for one in (all_names() if name == ALL else (name,))]
     return tuple(dict.fromkeys(found))
 
 
 def contender(text: str) -> Contender:
-    """The one of this name, with the settings written after it. Raises MethodError for what there is not."""
+    """The contender of this name, with the settings after it. Raises MethodError if there is none."""
     name, _, written = text.partition(":")
     if text in PEERS:
         return PeerContender(text)

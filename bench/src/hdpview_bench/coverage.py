@@ -1,5 +1,5 @@
-"""How often intervals hold: many builds with fresh noise, many questions of each kind, and the share of true
-answers inside. Views are built and asked through the public interface alone.
+"""Coverage of intervals: many builds with fresh noise, many questions of each kind, and the share of true
+answers inside. Views are built and queried through the public interface only.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def default_datasets(data_dir: Path | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CoveragePlan:
-    """What to measure. n_questions: of each kind and build, about. refine: ε that views are refined by."""
+    """A measurement. n_questions: approximate, per kind and build. refine: ε for refining each view."""
 
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
@@ -71,7 +71,7 @@ class CoveragePlan:
 
 @dataclass(frozen=True)
 class Build:
-    """One view to build and ask."""
+    """One view to build and question."""
 
     dataset: str
     method: str
@@ -125,7 +125,7 @@ class Tally:
 
 
 def _held(ends: NDArray[np.float64], truth: NDArray[np.float64]) -> int:
-    # Answers that rest on no noise are right up to rounding.
+    # Answers without noise are exact up to rounding.
     slack = 1e-9 * np.maximum(1.0, np.abs(truth))
     return int(((ends[:, 0] <= truth + slack) & (truth - slack <= ends[:, 1])).sum())
 
@@ -163,7 +163,7 @@ def measure_build(plan: CoveragePlan, task: Build) -> dict[str, Tally]:
 
 
 def ask(view: PView, recoded: Recoded, plan: CoveragePlan, trial: int) -> dict[str, Tally]:
-    """Questions of every kind, the same to all methods and budgets."""
+    """Questions of every kind, the same for all methods and budgets."""
     found = {}
     for kind in plan.kinds:
         if n_attributes_of(kind) <= len(recoded.schema):
@@ -187,9 +187,9 @@ def coverage_rows(
     n_workers: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[Row], list[str]]:
-    """One row per dataset, method, kind of question and budget, the worst first; and what could not be done.
+    """One row per dataset, method, kind of question and budget, the worst first; and the failures.
 
-    folder: where finished builds are kept; a run that was stopped goes on there.
+    folder: stores finished builds, so that a stopped run can resume.
     """
     tasks = [
         Build(dataset, method, epsilon, trial)
@@ -218,7 +218,7 @@ def coverage_rows(
 
 
 def _key(plan: CoveragePlan) -> str:
-    """What a kept build depends on beside what it is."""
+    """The settings that a stored build depends on."""
     return repr((plan.kinds, plan.n_questions, plan.confidence, plan.data_dir, plan.refine))
 
 
@@ -273,7 +273,7 @@ def _row(dataset: str, method: str, kind: str, epsilon: str, trials: int, tally:
 
 
 def has_errors(row: Row) -> bool:
-    """Whether errors are large enough to compare widths with: beside errors far below one record, or a
+    """Whether errors are large enough to compare widths: compared with an error far below one record, or a
     thousandth of a standard deviation, any interval is wide.
     """
     least = 1e-3 if row["kind"] in ("mean", "rate", "median") else 1.0
@@ -285,10 +285,10 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def lead(rows: Sequence[Row]) -> list[str]:
-    """The sentences a report begins with: the worst cell of each kind of interval, and the widest.
+    """The first sentences of a report: the worst cell of each kind of interval, and the widest.
 
-    A cell of a few questions is worst by chance, so cells with fewer than `_FEWEST` are left out of these;
-    those of COUNT(*), one question a build, are taken together.
+    Cells with fewer than `_FEWEST` questions could be worst by chance, so they are left out; those of
+    COUNT(*), with one question per build, are pooled.
     """
     many = [row for row in rows if row["questions"] >= _FEWEST] or list(rows)
     worst, worst_guaranteed = (min(many, key=itemgetter(name)) for name in ("typical", "guaranteed"))

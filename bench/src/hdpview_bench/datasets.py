@@ -1,8 +1,8 @@
 """The paper's datasets with the paper's discretisation, for reproducing its figures, and two larger ones.
 
-That discretisation takes bounds and categories from the data, so it is NOT PRIVATE: schemas made here are
-marked, and so is every view built on them. Tables are read from a folder of Parquet files named after the
-dataset, or fetched where they are published.
+That discretisation takes bounds and categories from the data, so it is NOT PRIVATE: these schemas are marked,
+and so is every view built on them. Tables come from a folder of Parquet files named after the datasets, or
+are downloaded from their publishers.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _INVENTED = {HOSPITAL: "Hospital (invented)"}
 
 @dataclass(frozen=True)
 class Dataset:
-    """How the paper prepared a table: which columns, how many bins for a number with many values, what else.
+    """The paper's preparation of a table: its columns, bins of numbers with many values, and other steps.
 
-    title: the name that people read.
-    most_rows: a larger table is cut down to so many rows, by a fixed lot, after its bins are known.
+    title: the display name.
+    most_rows: larger tables are reduced to a fixed random sample of this size after binning.
     """
 
     title: str
@@ -91,9 +91,7 @@ def _text_to_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _with_gaps_below(table: pa.Table) -> pa.Table:
-    """A table of anyone's: dates and truth values become numbers, and missing numbers lie one bin below the
-    least.
-    """
+    """Any table: dates and truth values become numbers, and missing numbers fall one bin below the lowest."""
     columns = []
     for column in table.columns:
         if pa.types.is_temporal(column.type):
@@ -118,7 +116,7 @@ def _with_gaps_below(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
-# In the order of the paper's figures: many attributes first. Then what the paper does not have.
+# In the order of the paper's figures, with many attributes first; then datasets that the paper does not have.
 DATASETS = {
     "jm1": Dataset("Jm1", "jm1", 10, prepare=_without_nulls),
     "adult": Dataset("Adult", "adult", 100),
@@ -151,7 +149,7 @@ DATASETS = {
 
 
 def dataset_title(name: str) -> str:
-    """The name that people read, also of some rows or columns of a dataset."""
+    """The display name of a dataset, or of some of its rows or columns."""
     whole, at, n_columns = name.partition("@")
     whole, hash_sign, n_rows = whole.partition("#")
     if whole.endswith(OWN_FILE):
@@ -193,7 +191,7 @@ def some_rows(counts: SparseCounts, n_rows: str) -> SparseCounts:
     """That many of the records, drawn without replacement. The bins stay those of the whole table."""
     n_records = int(counts.exact_counts.sum())
     if not n_rows.isdecimal() or not 1 <= int(n_rows) <= n_records:
-        raise DataError(f"After # stands how many rows to keep, from 1 to all, not {n_rows!r}.")
+        raise DataError(f"# must be followed by a number of rows to keep, 1 to all, not {n_rows!r}.")
     order = np.lexsort(counts.exact_codes.T)
     drawn = np.random.default_rng(0).multivariate_hypergeometric(
         counts.exact_counts[order], int(n_rows), method="marginals"
@@ -203,10 +201,10 @@ def some_rows(counts: SparseCounts, n_rows: str) -> SparseCounts:
 
 
 def first_columns(counts: SparseCounts, n_columns: str) -> SparseCounts:
-    """The same records seen through their first columns alone."""
+    """The same records, restricted to their first columns."""
     d = len(counts.schema)
     if not n_columns.isdecimal() or not 1 <= int(n_columns) <= d:
-        raise DataError(f"After @ stands how many columns to keep, from 1 to {d}, not {n_columns!r}.")
+        raise DataError(f"@ must be followed by a number of columns to keep, 1 to {d}, not {n_columns!r}.")
     n = int(n_columns)
     schema = Schema(counts.schema.attributes[:n], learnt_from_data=counts.schema.learnt_from_data)
     codes, place = np.unique(counts.exact_codes[:, :n].astype(code_type(schema)), axis=0, return_inverse=True)

@@ -1,11 +1,10 @@
-"""Everything that reads, fed with what nobody would write: schemas, views, questions and tables, broken in
-every way.
+"""Fuzz all readers: schemas, views, questions and tables, broken in every way.
 
     python -m hdpview_bench.fuzz --inputs 1000000
 
 Each input is made from a good one by cutting, doubling, flipping, swapping and splicing, or from the words of
-its language in any order. It must be read, or refused with one of our own errors. Anything else, and anything
-that takes longer than a few seconds, is printed with the numbers that make it again.
+its language in any order. It must be read, or refused with one of our own errors. Any other outcome, and any
+input that takes longer than a few seconds, is printed with the seeds that reproduce it.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def targets(folder: Path) -> list[Target]:
 
 
 def fuzz(n_inputs: int, seed: int, only: str | None = None, report: Callable[[str], object] = print) -> int:
-    """Feed all readers; the number of failures."""
+    """Fuzz all readers; returns the number of failures."""
     failures = 0
     with tempfile.TemporaryDirectory(prefix="hdpview-fuzz-") as name:
         chosen = [target for target in targets(Path(name)) if only is None or target.name == only]
@@ -144,7 +143,7 @@ def _try(target: Target, name: str) -> str:
 
 
 def mutated(seeds: tuple[bytes, ...], rng: random.Random, as_words: bool = False) -> bytes:
-    """A good input after one to six changes for the worse; now and then words in any order."""
+    """A good input after one to six damaging changes; sometimes words in any order."""
     if as_words and rng.random() < 0.3:
         return " ".join(rng.choice(_WORDS) for _ in range(rng.randint(1, 25))).encode()
     data = bytearray(rng.choice(seeds))
@@ -174,7 +173,7 @@ def _swap(data: bytearray, rng: random.Random) -> None:
 
 
 def _splice(data: bytearray, rng: random.Random) -> None:
-    """Something that has hurt parsers before."""
+    """A string that has broken parsers before."""
     start = rng.randint(0, len(data))
     data[start : start + rng.choice((0, 0, 1, 4))] = rng.choice(_PAINFUL)
 
@@ -298,7 +297,7 @@ def _print(line: str) -> None:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run from the command line; exit code 1 if anything was found."""
+    """Run from the command line; exit code 1 if anything failed."""
     parser = argparse.ArgumentParser(
         prog="python -m hdpview_bench.fuzz", description=(__doc__ or "").split("\n\n")[0]
     )

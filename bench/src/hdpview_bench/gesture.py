@@ -1,8 +1,7 @@
-"""One hand at the page: how long after a move of the mouse all other charts are redrawn, measured inside a
-real browser.
+"""Latency of brushing: time from a mouse move until all other charts are redrawn, measured in a real browser.
 
-Headless Chromium, driven by Playwright, opens the explorer of a server of its own and draws a range over
-every ordered attribute.
+Headless Chromium, driven by Playwright, opens the explorer of its own server and draws a range over every
+ordered attribute.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ def gesture_row(view: Path) -> dict[str, Any]:
     brushed = [chart for chart in n_bins if n_bins[chart] >= _LEAST_BINS]
     if not brushed or len(schema) == 1:
         raise HdpviewError(
-            "This view has no range to draw, or no other chart that follows. Measure another view, or "
-            "name none for the demo's."
+            "This view has no range to draw, or no second chart. Measure another view, or name none to use "
+            "the demo's."
         )
     driver = _playwright()
     with running_server(view) as (port, _), driver as playwright:
@@ -130,7 +129,7 @@ def _playwright() -> Any:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
         raise HdpviewError(
-            "A gesture is measured in a browser, which Playwright drives. Install it: pip install playwright"
+            "Measuring a gesture needs Playwright, which drives a browser: pip install playwright"
         ) from None
     return sync_playwright()
 
@@ -146,6 +145,5 @@ def launch_chromium(playwright: Playwright) -> Browser:
         told = str(problem).strip().splitlines()[0][:200]
         raise HdpviewError(
             f"Chromium does not start ({told}). Install it (playwright install chromium, or your system's "
-            "package), "
-            "or name its program in the variable HDPVIEW_CHROMIUM."
+            "package), or set HDPVIEW_CHROMIUM to its path."
         ) from None

@@ -1,11 +1,11 @@
-"""Power cuts: builds killed at random moments, and what they leave behind.
+"""Power cuts: kill builds at random moments and check the remaining files.
 
     python -m hdpview_bench.kill --rounds 500
 
 Each round starts a process that builds with a ledger, and kills it (SIGKILL, which no program can catch)
-after a random time. Then the file of the view is absent or whole; every build that got as far as drawing
-noise is in the ledger; the ledger can be read and has not lost a charge; what rows were spilled to the disk
-are gone as soon as anybody builds again; nothing else lies about.
+after a random time. Then the file of the view must be absent or complete, the ledger must be readable and
+contain every build that drew noise, and the next build must delete all spilled rows. No other files may
+remain.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Noting(Hdpview):
 
 
 def kill_rounds(n_rounds: int, seed: int) -> Counter[str]:
-    """Kill builds; how often each thing was found. Raises AssertionError where a promise is broken."""
+    """Kill builds, and count the outcomes. Raises AssertionError if a promise is broken."""
     rng, found = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="hdpview-kill-") as name:
         folder = Path(name)
@@ -145,7 +145,7 @@ def _check_ledger(folder: Path, n_drawn: int, found: Counter[str]) -> None:
     """
     account = Ledger(folder / "ledger.sqlite")
     charges = account.charges("t")
-    assert len(charges) >= n_drawn, "noise was drawn that the ledger does not know of"
+    assert len(charges) >= n_drawn, "noise was drawn without an entry in the ledger"
     assert len(charges) <= n_drawn + found["rounds"], "a charge without a build"
     assert account.spent("t") == _EPSILON * len(charges)
     found["charges"] = len(charges)

@@ -1,6 +1,4 @@
-"""A table too large to hold: a view of a Parquet file of random rows, built in a process of its own and
-watched from outside.
-"""
+"""A table larger than memory: build a view of a Parquet file of random rows in a monitored process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that was paid for is lost: random builds that break in many ways, and what they leave.
+"""Check that nothing paid for is lost: random builds that fail in many ways.
 
     python -m hdpview_bench.lost --rounds 2000
 
@@ -55,7 +55,7 @@ _WHOLE_FITS = 0.1
 
 
 def rounds(n: int, seed: int, report: Callable[[str], object] | None = None) -> Counter[str]:
-    """How often what happened. Raises AssertionError where a charge is left with nothing."""
+    """Count the outcomes. Raises AssertionError if a charge is left without a result."""
     found = Counter[str]()
     for method in ("mixture", "hdpview"):  # compiled once, for all processes that start from this one
         table = pa.table({"a": [1, 2], "b": [1, 1]})

@@ -1,4 +1,4 @@
-"""Mutants: one-line privacy bugs, planted one by one, and who catches each.
+"""Mutants: plant one-line privacy bugs one by one, and report which check catches each.
 
     python -m hdpview_bench.mutants [--all] [--only WORD]
 
@@ -177,7 +177,7 @@ def caught_by(mutant: Mutant, *, look_on: bool = False) -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m hdpview_bench.mutants", description=__doc__)
-    parser.add_argument("--all", action="store_true", help="let all three look at every bug")
+    parser.add_argument("--all", action="store_true", help="run all three checks on every bug")
     parser.add_argument("--only", default="", help="bugs whose description matches this pattern")
     asked = parser.parse_args()
     # Everything is loaded, and compiled, before the first process forks.

@@ -1,8 +1,7 @@
-"""The paper's method written down as it reads, in plain Python: every cut scored by splitting the block's
-cells in two.
+"""A literal implementation of the paper's method in plain Python: it scores every cut by splitting the cells.
 
-Slow, and obviously right: the measure of speed. It draws from Python's generator, so nothing it makes is
-    private.
+It is slow but obviously correct, and serves as the baseline for speed. It uses Python's random numbers, so
+its output is not private.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The public originals of the paper's datasets: fetched once, checked, and kept as Parquet files in the
-user's cache.
+"""The public originals of the paper's datasets: downloaded once, checked, and cached as Parquet files.
 
 Adult's two files are checked by SHA-256. For the others no checksum could be established from independent
 sources, so their rows and columns are checked instead, and the documentation says so. Nothing here is needed
@@ -114,9 +113,8 @@ def fetched(name: str) -> Path:
         table = original.read([_download(name, url, checksum) for url, checksum in original.files])
         if abs(table.num_rows - original.rows) > _OFF_BY or table.num_columns != original.columns:
             raise DataError(
-                f"What was fetched for {name!r} has {table.num_rows:,} rows and {table.num_columns} "
-                "columns instead of "
-                f"{original.rows:,} and {original.columns}. Give a folder that holds {name}.parquet with "
+                f"The download of {name!r} has {table.num_rows:,} rows and {table.num_columns} columns "
+                f"instead of {original.rows:,} and {original.columns}. Give a folder with {name}.parquet as "
                 "--data-dir."
             )
         unfinished = path.with_suffix(".unfinished")

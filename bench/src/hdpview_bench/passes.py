@@ -1,5 +1,5 @@
-"""A table too large to hold, passed over: rows of a Parquet file streamed into tables and boxes, in a process
-of its own that tells its peak memory.
+"""Passes over a table larger than memory: stream the rows of a Parquet file into tables and boxes, in a
+separate process that reports its peak memory.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Runs one foreign method in a process of its own: `python peer_process.py IN.npz OUT.npz`. It imports
-nothing of this package.
+"""Run one foreign method in a separate process: `python peer_process.py IN.npz OUT.npz`. Imports nothing of
+this package.
 
 So it also runs under another interpreter, whose packages need not agree with ours. IN holds the records'
 codes (n, d), the number of codes of each attribute, the name of the method, ε, δ and a limit of computing
@@ -55,8 +55,7 @@ def opendp_codes(
 ) -> tuple[Codes, float]:
     """Records of OpenDP's MST or AIM, shape (d, m), and the weight of each.
 
-    Codes are told apart by cuts between them: with keys there would be one more of each attribute, for values
-        that are missing.
+    Cuts between codes distinguish them; keys would add a code for missing values to each attribute.
     """
     import opendp.prelude as dp
     import polars as pl
@@ -85,9 +84,8 @@ def _records_of(model: Any, n_records: int) -> dict[str, Codes]:
     """Records of a fitted Markov random field of `mbi`: one attribute after the other, given those before it
     in its cliques.
 
-    Its own routine is not used: that of the version which OpenDP pins ties attributes together that are
-        independent given others,
-    and forgets others (mended in mbi pull request 145). That would be held against the method.
+    Its own routine is not used: the version pinned by OpenDP links attributes that are conditionally
+    independent and omits other links (fixed in mbi pull request 145), which would make the method look worse.
     """
     from mbi import junction_tree, marginal_oracles
 
@@ -109,9 +107,8 @@ def drawn_given(
 ) -> Codes:
     """A code for each record, shape (n,), in proportion to the row of the table that its parents' codes name.
 
-    Records of the same parents get each code as often as its share says, up to one, and in random order:
-        little is left to chance
-    and nothing else is tied to it. table: one axis per parent, then that of the codes.
+    Records with the same parents get each code in proportion to its share, rounded, in random order. table:
+    one axis per parent, then that of the codes.
     """
     group = (
         np.ravel_multi_index(tuple(parents), table.shape[:-1])

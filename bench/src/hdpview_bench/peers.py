@@ -1,11 +1,9 @@
 """Independent implementations to compare with: MST and AIM of OpenDP (`opendp[mbi]`) and of `dpmm`. They
 promise (ε, δ), not ε alone.
 
-They are not methods of this library: their noise and their budget are their own, and their promise is taken
-    at its word. Each
-release runs in a process with one thread and a limit of time, under a Python that has the package: the one
-    that an environment
-variable names, or this one. What comes back are synthetic records.
+They are not methods of this library: they have their own noise and budget, and their promise is not checked.
+Each release runs in a process with one thread and a time limit, under a Python that has the package: the one
+that an environment variable names, or this one. It returns synthetic records.
 """
 
 from __future__ import annotations
@@ -137,6 +135,6 @@ def _run(command: list[str], who: str, seconds: float) -> None:
         raise MethodError(f"{who} needed more computing time than the limit allows.")
     if done.returncode != 0:
         raise MethodError(
-            f"{who} failed with exit code {done.returncode}, perhaps for want of memory; run it by itself "
-            "to see why."
+            f"{who} failed with exit code {done.returncode}, perhaps for lack of memory; run it separately "
+            "to see the reason."
         )

@@ -9,7 +9,7 @@ METHOD_NAMES = {
     "privbayes": "PrivBayes",
     "dawa": "DAWA",
     "hdpview": "HDPView",
-    "mst": "MST (δ = 10⁻⁹)",  # beyond the paper, as those below: OpenDP's, then dpmm's
+    "mst": "MST (δ = 10⁻⁹)",  # not in the paper, like those below: OpenDP's, then dpmm's
     "aim": "AIM (δ = 10⁻⁹)",
     "dpmm-mst": "MST of dpmm (δ = 10⁻⁹)",
     "dpmm-aim": "AIM of dpmm (δ = 10⁻⁹)",

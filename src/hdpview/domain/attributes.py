@@ -9,6 +9,7 @@ error that would tell about a row.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 
 from hdpview.errors import SchemaError, quoted
 
+Cycles = tuple[NDArray[np.int32], ...]
 MAX_CODES = 65_536  # codes fit 16 bits: half the memory of 32, and a one-way histogram stays in cache
+_CODES_PER_CLASS = 8  # of a cycle, on average at least: sums over fewer have no less noise than ranges
 MAX_TEXT = 1_000  # characters of a label
 
 
@@ -58,7 +61,7 @@ class Attribute:
             )
 
     def _check(self) -> None:
-        raise NotImplementedError
+        """Whatever a type checks beyond this."""
 
     def _check_missing(self) -> None:
         if self.missing is None:
@@ -82,6 +85,11 @@ class Attribute:
     def has_order(self) -> bool:
         """True if neighbouring codes are neighbouring values, so that ranges have a meaning."""
         return False
+
+    @property
+    def cycles(self) -> Cycles:
+        """Classes of values that recur, such as weekdays, shape (n_values,) each."""
+        return ()
 
     @property
     def n_values(self) -> int:
@@ -166,6 +174,15 @@ class Ordered(Attribute):
     def ends(self) -> tuple[float, float]:
         """Where the axis begins and ends."""
         return self._edge_list[0], self._edge_list[-1]
+
+    def _classes(self, longest: int, class_of: Callable[[Any], Any]) -> Cycles:
+        """Of each bin its class, unless one lies in two of them, or classes have few codes: then nothing.
+        longest: how long a class may last.
+        """
+        first, last = self.edges[:-1].astype(np.int64), self.edges[1:].astype(np.int64) - 1
+        own = class_of(first)
+        is_long = len(own) >= _CODES_PER_CLASS * (own.max() + 1) and (last - first < longest).all()
+        return (own.astype(np.int32),) if is_long and (own == class_of(last)).all() else ()
 
     def bin_of(self, position: float) -> tuple[int, float, bool]:
         """The bin that a place falls into, the fraction of it that lies below the place, and whether the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -39,12 +40,7 @@ class Category(Attribute):
         object.__setattr__(self, "values", texts)
         object.__setattr__(self, "_code_of", {text: code for code, text in enumerate(texts)})
         if len(self._code_of) < len(texts):
-            twice = (
-                min(text for text in self._code_of if texts.count(text) > 1)
-                if len(texts) < 5_000
-                else "a value"
-            )
-            raise self._fail(f"values lists {twice!r} twice.")
+            raise self._fail(f"values lists {Counter(texts).most_common(1)[0][0]!r} twice.")
         if self.other is not None and not isinstance(self.other, str):
             raise self._fail(f"other must be a text, not {self.other!r}.")
         if not isinstance(self.ordered, bool):
@@ -178,9 +174,6 @@ class Boolean(Attribute):
     """False and true, in this order."""
 
     kind: ClassVar[str] = "boolean"
-
-    def _check(self) -> None:
-        """Nothing beyond what all attributes check."""
 
     @property
     def n_values(self) -> int:

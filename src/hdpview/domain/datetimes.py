@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import calendar
-from hdpview.domain.attributes import MAX_CODES, Ordered
+from hdpview.domain.attributes import MAX_CODES, Cycles, Ordered
 from hdpview.errors import SchemaError
 
 
@@ -97,6 +97,17 @@ class Datetime(Ordered):
 
     def _own_dict(self) -> dict[str, Any]:
         return {"min": self.min, "max": self.max, "every": self.every}
+
+    @cached_property
+    def cycles(self) -> Cycles:
+        """Weekdays, months, days of the month and hours."""
+        day, hour, us, month = calendar.MICROSECONDS_PER_DAY, 3_600_000_000, "M8[us]", "M8[M]"
+        return (
+            *self._classes(day, lambda x: x // day % 7),
+            *self._classes(31 * day, lambda x: x.astype(us).astype(month).astype(np.int64) % 12),
+            *self._classes(day, lambda x: (x - x.astype(us).astype(month).astype(us).astype("i8")) // day),
+            *self._classes(hour, lambda x: x // hour % 24),
+        )
 
     @cached_property
     def counts_days(self) -> bool:

@@ -74,13 +74,7 @@ class Draft:
         spelled = {} if self.source is None else self.source.to_dict()
         parts = [_HEADER, *(f"# {remark}" for remark in self.remarks), ""]
         parts += [f"{key} = {toml_value(cost)}" for key, cost in self.learnt.items()]
-        parts += (
-            [toml_table("source", spelled).rstrip("\n")]
-            if spelled
-            else ["[source]"]
-            if self.questions
-            else []
-        )
+        parts += [toml_table("source", spelled).rstrip("\n")] if spelled or self.questions else []
         parts += [
             f"{key} = {f'[{OPEN}]' if key == 'dates' else OPEN}  # {question}"
             for key, question in self.questions.items()

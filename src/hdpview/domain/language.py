@@ -264,13 +264,9 @@ def _log_edges(low: Any, high: Any, whole: bool) -> list[float]:
     else:
         first_power = math.floor(math.log10(largest)) - 4
     powers = range(first_power, math.floor(math.log10(largest)) + 1)
-    steps = [_power_of_ten(factor, power) for power in powers for factor in _SERIES]
+    steps: list[Any] = [factor * Fraction(10) ** power for power in powers for factor in _SERIES]
     inner = sorted({0, *steps, *(-step for step in steps)})
     return [low, *(edge for edge in inner if low < edge < high), high]
-
-
-def _power_of_ten(factor: int, power: int) -> float:
-    return factor * 10**power if power >= 0 else float(Fraction(factor, 10**-power))
 
 
 def _clipped(edges: tuple[int, ...], low: Any, high: Any) -> list[float]:

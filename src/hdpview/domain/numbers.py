@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain.attributes import MAX_CODES, Ordered
+from hdpview.domain.attributes import MAX_CODES, Cycles, Ordered
 from hdpview.errors import quoted
 
 MAX_EXPLICIT_EDGES = 1_001  # explicit edges become a nested comparison inside the database
@@ -72,6 +72,11 @@ class Integer(Ordered):
         object.__setattr__(self, "min", edges[0])
         object.__setattr__(self, "max", edges[-1])
         object.__setattr__(self, "every", 0)
+
+    @cached_property
+    def cycles(self) -> Cycles:
+        """Last digits."""
+        return self._classes(1, lambda x: x % 10)
 
     def _whole(self, value: Any, key: str) -> None:
         if isinstance(value, bool) or not isinstance(value, int):

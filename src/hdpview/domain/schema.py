@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from hdpview.domain.attributes import Attribute
+from hdpview.domain.attributes import Attribute, Cycles
 from hdpview.domain.categories import Boolean, Category
 from hdpview.domain.datetimes import Date, Datetime
 from hdpview.domain.language import spelled_out
@@ -29,13 +29,7 @@ MAX_SCHEMA_BYTES = 16_000_000
 _KEYS: dict[str, dict[str, str]] = {  # type → key in the file → field of the class
     "integer": {"min": "min", "max": "max", "every": "every", "edges": "explicit_edges"},
     "real": {"min": "min", "max": "max", "bins": "bins", "edges": "explicit_edges"},
-    "category": {
-        "values": "values",
-        "ordered": "ordered",
-        "other": "other",
-        "aliases": "aliases",
-        "groups": "groups",
-    },
+    "category": {key: key for key in ("values", "ordered", "other", "aliases", "groups")},
     "boolean": {},
     "datetime": {"min": "min", "max": "max", "every": "every"},
     "date": {"min": "min", "max": "max", "every": "every"},
@@ -101,6 +95,10 @@ class Schema:
                 f"The domain has more than 10^{MAX_LOG10_CELLS} cells. Leave out attributes or use "
                 "wider bins."
             )
+
+    @cached_property
+    def cycles(self) -> tuple[Cycles, ...]:
+        return tuple(attribute.cycles for attribute in self.attributes)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -146,13 +146,11 @@ def parts_from(
     """The parts of a view, from the columns of its file and the manifest's facts about each part."""
     number = numbers(table, "part") if len(facts) > 1 else np.zeros(len(table), np.uint16)
     starts = np.searchsorted(number, np.arange(len(facts) + 1))
-    is_sorted = (np.diff(number.astype(np.int64)) >= 0).all()
-    if not is_sorted or (np.diff(starts) == 0).any() or starts[-1] != len(table):
+    if (number[1:] < number[:-1]).any() or (np.diff(starts) == 0).any() or starts[-1] != len(table):
         raise ViewFileError("its parts are not those that the manifest lists")
     read = _blocks_from if kind == "blocks" else _mixture_from
     parts = []
-    for i, content in enumerate(facts):
-        own = PartFacts.model_validate(content)
+    for i, own in enumerate(map(PartFacts.model_validate, facts)):
         rows = table.slice(int(starts[i]), int(starts[i + 1] - starts[i]))
         tables = tuple(table_from(each, schema) for each in own.tables)
         # A mixture needs a histogram of each attribute for guaranteed intervals.
@@ -163,7 +161,7 @@ def parts_from(
         people = tuple(table_from(each, schema) for each in own.people)
         if any(len(table.attributes) > 1 or table.noise != "laplace" for table in people):
             raise ViewFileError("a count of persons is damaged")
-        parts.append(ViewPart(read(rows, own, schema), quality, tables, people))
+        parts.append(ViewPart(read(rows, own, schema), quality, tables, people, schema.cycles))
     return tuple(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hdpview.domain import Schema
+from hdpview.domain.attributes import Cycles
 from hdpview.view.blocks import Blocks
 from hdpview.view.manifest import Manifest
 from hdpview.view.mixture import Mixture
@@ -17,7 +18,7 @@ class ViewPart:
     """Everything released about one table.
 
     components: blocks or a mixture. tables: the released tables behind a mixture; none for blocks.
-    quality: how large the errors are.
+    quality: how large the errors are. cycles: per attribute, classes of values that recur; public.
     people: released numbers of persons: a table with one bin for all, then one per attribute with its codes.
     """
 
@@ -25,6 +26,7 @@ class ViewPart:
     quality: Quality
     tables: tuple[Table, ...] = ()
     people: tuple[Table, ...] = ()
+    cycles: tuple[Cycles, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from types import MappingProxyType
 
 from hdpview.view.blocks import Blocks
@@ -39,7 +40,7 @@ _MAX_OF_ONE = 0.0005  # share of the records
 _MIN_UNKNOWN = 0.01  # smallest correlation that tables leave unknown
 _MAX_UNKNOWN = 0.12  # largest correlation that tables leave unknown
 _UNKNOWN_PER_NOISE = 2.5  # unknown correlation per ratio of a table's noise to the records
-_WITHOUT_TABLES = 0.2  # correlation where no attributes were counted together
+_WITHOUT_TABLES = 0.5  # correlation between attributes that no table counted together
 
 
 def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) -> Quality:
@@ -58,5 +59,8 @@ def prior_quality(components: Blocks | Mixture, tables: Sequence[Table] = ()) ->
     ]
     unknown = _WITHOUT_TABLES
     if noise:
-        unknown = min(max(_UNKNOWN_PER_NOISE * statistics.median(noise), _MIN_UNKNOWN), _MAX_UNKNOWN)
+        counted = {pair for table in tables for pair in combinations(sorted(table.attributes), 2)}
+        share = len(counted) / math.comb(len(components.sizes), 2)
+        known = min(max(_UNKNOWN_PER_NOISE * statistics.median(noise), _MIN_UNKNOWN), _MAX_UNKNOWN)
+        unknown = share * known + (1.0 - share) * _WITHOUT_TABLES
     return Quality((of_one, unknown, unknown, unknown))

@@ -1,4 +1,4 @@
-"""Methods that look at every occupied cell of a table, on this machine."""
+"""Methods that visit every occupied cell of a table, on this machine."""
 
 from __future__ import annotations
 

@@ -54,23 +54,13 @@ def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> Fac
         )
 
     stated = (cell("type") or "").lower()
-    own = {"integer", "real", "category", "boolean", "datetime"}
-    kind = (
-        stated
-        if stated in own
-        else {"categorical": "category", "number": "real"}.get(stated) or kind_of_type(stated or "text")
-    )
+    kinds = {own: own for own in ("integer", "real", "category", "boolean", "datetime")}
+    kinds |= {"categorical": "category", "number": "real"}
+    kind, label = kinds.get(stated) or kind_of_type(stated or "text"), cell(*_LABELS)
+    low, high = cell("min", "minimum"), cell("max", "maximum")
     listed = cell("values", "categories", "levels", "codes", "allowed_values")
     values = [value.strip() for value in listed.split("|")] if listed else None
-    return Facts(
-        row[column].strip(),
-        kind,
-        cell("min", "minimum"),
-        cell("max", "maximum"),
-        values,
-        label=cell(*_LABELS),
-        dtype=stated,
-    )
+    return Facts(row[column].strip(), kind, low, high, values, label=label, dtype=stated)
 
 
 def _redcap(row: Mapping[str, str]) -> Iterator[Facts]:
@@ -84,11 +74,8 @@ def _redcap(row: Mapping[str, str]) -> Iterator[Facts]:
         yield Facts(name, None, note=f"a field of type {form} has nothing to count")
     elif form == "checkbox":
         for code, text in choices.items():
-            yield Facts(
-                f"{name}___{code.lower().replace('-', '_')}",
-                "boolean",
-                label=f"{label}: {text}" if label else text,
-            )
+            box = f"{name}___{code.lower().replace('-', '_')}"
+            yield Facts(box, "boolean", label=f"{label}: {text}" if label else text)
     elif form in ("yesno", "truefalse"):
         yield Facts(name, "boolean", label=label)
     elif form in ("dropdown", "radio"):

@@ -132,11 +132,7 @@ def _collect(node: exp.Expr, limits: dict[str, _Limits]) -> None:
         return
     for name, stated in _stated(node):
         known = limits.get(name, _Limits())
-        changed = {
-            key: value
-            for key, value in vars(stated).items()
-            if value is not None and value is not False and value != ()
-        }
+        changed = {key: value for key, value in vars(stated).items() if value is not vars(_Limits())[key]}
         limits[name] = replace(known, **changed)
 
 

@@ -37,7 +37,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 @dataclass
 class Outcome:
-    """What a statement did. columns: None where it gives no rows. reported: settings that clients hear of."""
+    """The result of a statement. columns: None if it returns no rows. reported: settings for clients."""
 
     tag: str
     columns: Sequence[OutputColumn] | None = None

@@ -11,7 +11,7 @@ from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
 
-# What PostgreSQL calls an expression that nobody named, where it is not the name of the function.
+# PostgreSQL's names of unnamed expressions, unless it is the name of the function.
 _NAMES = """
     timestamptrunc=date_trunc datetrunc=date_trunc currentversion=version groupconcat=string_agg case=case
     if=case ceil=ceil exists=exists strposition=strpos arrayagg=array_agg countif=count_if array=array

@@ -23,11 +23,8 @@ export class Mixture {
     // Weights of covariances, as codes.py has them: of codes, of bins, and of codes in bins.
     this.unlikeCodes = this.margins.map((margin) => unlike(margin, this.rareShare));
     this.unlikeBins = this.binnings.map(({ ofBin }) => unlike(ofBin, this.rareShare));
-    this.unlikeInBins = this.binnings.map(({ ofBin, binOfCode }, i) =>
-      this.margins[part.attributeOfBins[i]].map((share, code) => {
-        const own = ofBin[binOfCode[code]];
-        return (share * own) / (own + this.rareShare);
-      }),
+    this.unlikeInBins = this.binnings.map(({ share, binOfCode }, i) =>
+      share.map((own, code) => own * this.unlikeBins[i][binOfCode[code]]),
     );
     this.pieceOf = new Map(part.pieces.map((piece) => [keyOf(piece.attributes), piece]));
     this.known = new WeakMap();
@@ -238,8 +235,8 @@ export class Mixture {
 
   /** What lies where more records are than if attributes were independent errs by as much more. */
   #size({ noise, model, within, inside }, lift) {
-    const [ofOne, ...ofMore] = model.map((value, order) => value * this.levels[order]);
-    return { noise, rest: ofOne + (sum(ofMore) + within) * lift + inside * lift ** 2 };
+    const ofModel = sum(model.map((value, order) => value * this.levels[order]));
+    return (noise + ofModel + within) * lift + inside * lift ** 2;
   }
 
   /**
@@ -248,8 +245,7 @@ export class Mixture {
    */
   variance(box, estimate, records = null) {
     const lift = records ? this.#liftOf(records) : this.#lift(box, estimate);
-    const { noise, rest } = this.#size(this.errors(box, box), lift);
-    return Math.max(Math.max(noise, 0) + rest, 0) + this.#minError(box) ** 2;
+    return Math.max(this.#size(this.errors(box, box), lift), 0) + this.#minError(box) ** 2;
   }
 
   /** The error of a sum if there are a few records more than the model sees. */
@@ -284,8 +280,8 @@ export class Mixture {
     });
     return boxes.map((one, i) =>
       boxes.map((other, j) => {
-        const { noise, rest } = this.#size(this.errors(one, other), Math.sqrt(lift[i] * lift[j]));
-        return noise + rest + this.#minError(one) * this.#minError(other);
+        const shared = this.#size(this.errors(one, other), Math.sqrt(lift[i] * lift[j]));
+        return shared + this.#minError(one) * this.#minError(other);
       }),
     );
   }
@@ -294,9 +290,8 @@ export class Mixture {
   productOf(box) {
     const estimate = this.estimate(box);
     const lift = this.#lift(box, estimate);
-    const { noise, rest } = this.#size(this.errors(box, box), lift);
     const few = this.#minError(box);
-    return { box, estimate, lift, few, variance: noise + rest + few ** 2 };
+    return { box, estimate, lift, few, variance: this.#size(this.errors(box, box), lift) + few ** 2 };
   }
 
   /** The sums of a box and of one around it, wider in an attribute, and expected products of their errors. */
@@ -306,11 +301,11 @@ export class Mixture {
     const own = this.#size(this.errors(box, box), lift);
     const shared = this.#size(this.errors(box, total.box), Math.sqrt(lift * total.lift));
     const few = this.#minError(box);
-    const covariance = shared.noise + shared.rest + few * total.few;
+    const covariance = shared + few * total.few;
     return {
       sums: [estimate, total.estimate],
       covariances: [
-        [own.noise + own.rest + few ** 2, covariance],
+        [own + few ** 2, covariance],
         [covariance, total.variance],
       ],
     };

@@ -30,8 +30,15 @@ export function covariance(f, g, means, weight) {
   return weight.reduce((total, own, i) => total + own * (one[i] - means[0]) * (other[i] - means[1]), 0);
 }
 
-/** How much groups may depart from independence, by their shares of the records: rare ones no more. */
-export const unlike = (shares, rareShare) => shares.map((share) => share ** 2 / (share + rareShare));
+/** How much groups may depart from independence, by their shares of the records, as codes.py has it. */
+export function unlike(shares, rareShare) {
+  const found = shares.map((share) => share ** 2 / (share + rareShare));
+  const largest = shares.indexOf(shares.reduce((most, share) => Math.max(most, share), 0));
+  const without = (values) => sum(values.filter((_, i) => i !== largest));
+  const [left, apart] = [without(shares), without(found)];
+  if (left > 0) found[largest] += shares[largest] ** 2 * Math.max(1 / (left + rareShare) - apart / left ** 2, 0);
+  return found;
+}
 
 export function dense(f, size) {
   if (!isPoint(f)) return f;

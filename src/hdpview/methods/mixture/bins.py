@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Attribute, Datetime, Integer, Schema, calendar
+from hdpview.domain import Schema
 
 Floats = NDArray[np.float64]
 Bins = NDArray[np.int32]
@@ -36,39 +36,9 @@ class Axis:
 
 def axes_of(schema: Schema) -> tuple[Axis, ...]:
     return tuple(
-        Axis(attribute.size, attribute.n_values if attribute.has_order else 0, _cycles_of(attribute))
+        Axis(attribute.size, attribute.n_values if attribute.has_order else 0, attribute.cycles)
         for attribute in schema.attributes
     )
-
-
-def _cycles_of(attribute: Attribute) -> tuple[Bins, ...]:
-    """Last digits of whole numbers; weekday, month, day of the month and hour of datetimes, unless a bin
-    spans two of them.
-    """
-    if not isinstance(attribute, (Integer, Datetime)):
-        return ()
-    edges = attribute.edges.astype(np.int64)
-    first, last = edges[:-1], edges[1:] - 1
-    return tuple(
-        class_of(first).astype(np.int32)
-        for longest, class_of in (_CALENDAR if isinstance(attribute, Datetime) else _DIGITS)
-        if ((last - first < longest) & (class_of(first) == class_of(last))).all()
-    )
-
-
-def _months(moments: Ints) -> NDArray[np.datetime64]:
-    return moments.astype("M8[us]").astype("M8[M]")
-
-
-_HOUR, _DAY = 3_600_000_000, calendar.MICROSECONDS_PER_DAY
-# Longest duration of a class, and the class at each place on the axis.
-_DIGITS: tuple[tuple[int, Callable[[Ints], Ints]], ...] = ((1, lambda x: x % 10),)
-_CALENDAR: tuple[tuple[int, Callable[[Ints], Ints]], ...] = (
-    (_DAY, lambda x: x // _DAY % 7),
-    (31 * _DAY, lambda x: _months(x).astype(np.int64) % 12),
-    (_DAY, lambda x: (x - _months(x).astype("M8[us]").astype(np.int64)) // _DAY),
-    (_HOUR, lambda x: x // _HOUR % 24),
-)
 
 
 class Cuts:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.jit import numba as nb
-from hdpview.methods.mixture.bins import Axis, Bins
+from hdpview.methods.mixture.bins import Axis, Bins, sums_over
 from hdpview.view.blocks import project_to_simplex
 
 Floats = NDArray[np.float64]
@@ -29,8 +29,8 @@ _LEAST_VARIANCE = 1e-9
 # Histograms of so few ordered codes have few contrasts, so they are shrunk together. The place of the first
 # cut matters too much there, so results are averaged over several places, given as shares of the length.
 _SHORT, _MIDDLE, _FIRST_CUTS = 16, 0.5, (0.3, 0.4, 0.5, 0.6, 0.7)
-# Fewest codes per class of a cycle on average: sums over fewer have no less noise than ranges.
-_CODES_PER_CLASS = 8
+# How often counts are scaled to the sums over the classes of each cycle, one cycle after the other.
+_SCALINGS = 5
 # Smallest part of a class's indicator orthogonal to earlier ones; less is rounding.
 _NEW_DIRECTION = 1e-6
 
@@ -75,8 +75,22 @@ def shares_of(axes: Sequence[Axis], known: Sequence[Histogram], total: float) ->
     for (a, _), cells in zip(runs, _shrunk(axes, known, runs) if runs else (), strict=True):
         n_cuts = sum(other == a for other, _ in runs)
         smoothed[a][: len(cells)] += (cells - known[a].counts[: len(cells)]) / n_cuts
-    positive = [project_to_simplex(counts, total) + LEAST_SHARE * total / len(counts) for counts in smoothed]
+    positive = [_positive(axis, counts, total) for axis, counts in zip(axes, smoothed, strict=True)]
     return [counts / counts.sum() for counts in positive]
+
+
+def _positive(axis: Axis, counts: Floats, total: float) -> Floats:
+    """Positive counts near the given ones, with the same sums over recurring classes of codes.
+
+    Where most codes have less than noise, clipping at 0 adds to rare classes and takes from common ones.
+    """
+    positive = project_to_simplex(counts, total) + LEAST_SHARE * total / len(counts)
+    ordered = positive[: axis.n_ordered]
+    for _ in range(_SCALINGS):
+        for bins in axis.cycles:
+            sums = project_to_simplex(sums_over(bins, counts[: len(bins)]), float(ordered.sum()))
+            ordered *= (np.maximum(sums, LEAST_SHARE * total) / sums_over(bins, ordered))[bins]
+    return positive
 
 
 def _shrunk(
@@ -120,7 +134,7 @@ def _with_cycles(
     differences between counts and shrunk counts are shrunk once more along the cycles.
     """
     smooth = basis.backward(shrunk)
-    along, group = _cycle_basis([bins for bins in cycles if len(bins) >= _CODES_PER_CLASS * (bins.max() + 1)])
+    along, group = _cycle_basis(cycles)
     if len(group):
         noise = variance @ (basis.forward(along) * (1.0 - kept)[:, None]) ** 2
         departures = along.T @ (counts - smooth)

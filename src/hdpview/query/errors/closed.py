@@ -142,7 +142,7 @@ def _of_mixture(part: ViewPart, asked: Batch | Grids, records: Batch | None = No
         own = _lift(model, _read(model, records), part_estimates(part, records))
         lift = np.repeat(own, len(asked) // max(len(records), 1))
     noise = np.maximum(errors.noise, 0.0)
-    variance = np.maximum(noise + errors.of_model(model, lift), 0.0) + _min_error(terms) ** 2
+    variance = np.maximum(errors.together(model, lift), 0.0) + _min_error(terms) ** 2
     zero = np.zeros(len(asked))
     return Evaluation(estimate, estimate, NoiseSums(noise, zero, zero, 0.0), variance, variance)
 
@@ -169,8 +169,8 @@ def model_scales(part: ViewPart, batch: Batch) -> Scales:
     model, estimate = error_model(part), part_estimates(part, batch)
     terms = _read(model, batch)
     errors, lift = _summed(model, terms, terms), _lift(model, terms, estimate)
-    of_orders = errors.model * np.where(np.arange(N_ORDERS)[:, None] > 0, lift, 1.0)
-    all_errors = errors.noise + errors.of_model(model, lift) + _min_error(terms) ** 2
+    of_orders = errors.model * lift
+    all_errors = errors.together(model, lift) + _min_error(terms) ** 2
     return Scales(estimate, all_errors - np.square(model.factors) @ of_orders, of_orders)
 
 
@@ -200,7 +200,7 @@ def covariances(
         products += least[:, None] * least[None, :]
         for i, j in zip(*np.tril_indices(len(asked)), strict=True):
             errors = _summed(model, terms[i], terms[j])
-            added = errors.noise + errors.of_model(model, np.sqrt(lift[i] * lift[j]))
+            added = errors.together(model, np.sqrt(lift[i] * lift[j]))
             products[i, j] += added
             if i != j:
                 products[j, i] += added
@@ -234,12 +234,9 @@ class _Errors(NamedTuple):
     within: Floats
     inside: Floats
 
-    def of_model(self, model: ErrorModel, lift: Floats) -> Floats:
-        """Errors other than noise. lift: ratio of records to those under independence; errors of what no
-        table counted grow with it.
-        """
-        levels = model.levels
-        total: Floats = levels[0] * self.model[0] + (levels[1:] @ self.model[1:] + self.within) * lift
+    def together(self, model: ErrorModel, lift: Floats) -> Floats:
+        """Sum of all errors. lift: ratio of records to those under independence; errors grow with it."""
+        total: Floats = (self.noise + model.levels @ self.model + self.within) * lift
         return total + self.inside * lift**2
 
 
@@ -417,7 +414,7 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
             explained *= of_bins
             whole *= moments.covariance[which, 0]
             scattered *= of_bins + model.piece_scatter[number, attribute] * (of_codes - of_bins)
-        rest = _without(mean[rows], positions)
+        rest = np.delete(mean[rows], positions, axis=1).prod(axis=1)
         noise[rows] += model.of_pieces["noise"][number] * energy * weight(positions, rows)
         of_orders[len(positions) - 1, rows] += (scattered - explained - whole) * rest
         within[rows] += model.of_pieces["within"][number] * (scattered - explained) * rest
@@ -426,13 +423,6 @@ def _of_terms(model: ErrorModel, left: _Terms, right: _Terms, i: Ints, j: Ints) 
     return _Errors(
         noise * constant, of_orders * scale, within * scale, inside * (UNEVEN_WITHIN_BIN**2 * scale)
     )
-
-
-def _without(factors: Floats, positions: Sequence[int]) -> Floats:
-    """Products of all but some columns, shape (n,)."""
-    others = [position for position in range(factors.shape[1]) if position not in positions]
-    product: Floats = factors[:, others].prod(axis=1)
-    return product
 
 
 def _summed_by_order(mean: Floats, which: Ints, moments: Moments) -> tuple[Floats, Floats]:

@@ -185,7 +185,10 @@ class _Fields:
         def apply(values: Floats) -> Floats:
             of_bins = codes.over_bins(values, binning)
             moved: Floats = (of_bins - of_bins.mean(axis=1, keepdims=True)) * np.sqrt(codes.kept[binning])
-            return moved
+            if binning:
+                return moved
+            of_cycles = (values - (values @ codes.margin)[:, None]) @ codes.of_classes
+            return np.concatenate([moved, of_cycles], axis=1)
 
         return self._map(a, ("plain", binning), apply)
 
@@ -228,7 +231,7 @@ class _Fields:
         """Shape (n_draws, n_bases, n_groups)."""
         model, own = self.model, sorted(a for cluster in scan.clusters for a in cluster.attributes)
         shape = self.n_draws, len(scan.bases), *scan.grid
-        counted, uncounted = np.zeros(shape), np.zeros(shape)
+        found = np.zeros(shape)
         drawn_second_moment = self._squares(scan, {})
         for order in range(min(MAX_PIECE_ORDER, len(own)) + 1):
             for some in combinations(own, order):
@@ -237,20 +240,20 @@ class _Fields:
                 if order < 2:
                     variance = model.code_variance[some[0]] if some else model.total_variance
                     maps = {a: self._plain(a, 0) for a in some}
-                    self._add(counted, scan, ("noise", some), maps, weights, math.sqrt(variance))
+                    self._add(found, scan, ("noise", some), maps, weights, math.sqrt(variance))
                 elif piece is not None:
                     maps = {a: self._plain(a, n) for a, n in zip(some, piece.binnings, strict=True)}
-                    self._add(counted, scan, ("noise", some), maps, weights, math.sqrt(piece.noise))
+                    self._add(found, scan, ("noise", some), maps, weights, math.sqrt(piece.noise))
                 if not order:
                     continue
                 level = model.levels[order - 1] + (piece.within if piece else 0.0)
-                scale, into = model.total * math.sqrt(level), uncounted if order > 1 else counted
+                scale = model.total * math.sqrt(level)
                 whole = {a: self._codes(a) for a in some}
                 if order > 2 and math.prod(each.n for each in whole.values()) > _MAX_FIELD:
                     continue
                 drawn_second_moment += self._squares(scan, whole)
                 if piece is None:
-                    self._add(into, scan, ("model", some), whole, {}, scale)
+                    self._add(found, scan, ("model", some), whole, {}, scale)
                     continue
                 # What is scattered inside bins: all less that of bins, one attribute after the other.
                 described = list(zip(some, piece.binnings, piece.scatter, strict=True))
@@ -260,7 +263,7 @@ class _Fields:
                         a: self._bins(a, n, scatter, codes_only=j == 0)
                         for j, (a, n, scatter) in enumerate(described[i:])
                     }
-                    self._add(into, scan, ("model", some, i), maps, {}, scale)
+                    self._add(found, scan, ("model", some, i), maps, {}, scale)
         rest = np.zeros(shape[1:])
         if len(own) > 2:
             second = np.stack([_grid_product(scan, j, self._second_moments) for j in range(len(scan.bases))])
@@ -269,8 +272,8 @@ class _Fields:
         lift = np.sqrt(self._lifts(scan)).reshape(shape[1:])
         if len(own) > 1:
             rest = rest + (MIN_ERROR_RECORDS * self._usual_sizes(scan) / lift) ** 2
-        uncounted += self.normals(_group_key(scan), 1, *scan.grid) * np.sqrt(rest)
-        return (counted + lift * uncounted).reshape(self.n_draws, len(scan.bases), -1)
+        found += self.normals(_group_key(scan), 1, *scan.grid) * np.sqrt(rest)
+        return (lift * found).reshape(self.n_draws, len(scan.bases), -1)
 
     def _add(
         self,

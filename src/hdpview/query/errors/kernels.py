@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.domain.attributes import Cycles
 from hdpview.query.errors.codes import Codes
 from hdpview.view.data import ViewPart
 from hdpview.view.mixture import Mixture
@@ -93,6 +94,7 @@ class ErrorModel:
     binnings: per attribute, the ways in which tables gather its codes: the bin of each code.
     kept: per attribute, weights of noise at each code, and then in each bin of each binning.
     pieces: what tables know about two or three attributes together, by attributes, rising.
+    cycles: per attribute, classes of codes whose sums keep the noise of histograms whole.
     """
 
     total: float
@@ -103,6 +105,7 @@ class ErrorModel:
     binnings: tuple[tuple[NDArray[np.int32], ...], ...]
     kept: tuple[tuple[Floats, ...], ...]
     pieces: dict[tuple[int, ...], Piece]
+    cycles: tuple[Cycles, ...]
 
     @cached_property
     def levels(self) -> Floats:
@@ -122,10 +125,8 @@ class ErrorModel:
 
     @cached_property
     def codes(self) -> list[Codes]:
-        return [
-            Codes(margin, bins, kept, self.n_binnings)
-            for margin, bins, kept in zip(self.margins, self.binnings, self.kept, strict=True)
-        ]
+        own = zip(self.margins, self.binnings, self.kept, self.cycles, strict=True)
+        return [Codes(margin, bins, kept, self.n_binnings, cycles) for margin, bins, kept, cycles in own]
 
     # Pieces as arrays, after which comes one for "none", so that −1 finds it.
 
@@ -213,12 +214,13 @@ def error_model(part: ViewPart) -> ErrorModel:
         tuple(tuple(bins for bins, _ in own.values()) for own in binnings),
         tuple(
             (
-                _kept_of_codes(total * margin / math.sqrt(variance)),
+                1.0 - (1.0 - EMPTY_CODE_NOISE) / (1.0 + (total * margin) ** 2 / variance),
                 *(np.mean(kept, axis=0) for _, kept in own.values()),
             )
             for margin, variance, own in zip(margins, code_variance.tolist(), binnings, strict=True)
         ),
         pieces,
+        part.cycles or ((),) * len(margins),
     )
 
 
@@ -261,12 +263,6 @@ def _margins(components: Mixture, table: Table) -> Iterator[tuple[tuple[int, ...
                     cramers_v(margin) if order == 2 else 0.0,
                 ),
             )
-
-
-def _kept_of_codes(records: Floats) -> Floats:
-    """Share of a histogram's noise that the fit keeps at codes; records: in standard deviations of noise."""
-    share: Floats = (records**2 + EMPTY_CODE_NOISE) / (records**2 + 1.0)
-    return share
 
 
 def _scatter(bins: NDArray[np.int32]) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hdpview.errors import QueryError
 
-# Processor time of one statement, of which the slowest of 435 everyday ones takes half; time by the clock.
+# Limits of one statement: CPU time, twice that of the slowest of 435 everyday statements; and elapsed time.
 CPU_SECONDS = 2.0
 CLOCK_SECONDS = 30.0
 TOO_LONG = "The statement takes longer than it may. Ask for fewer groups, or for less at once."

@@ -205,7 +205,6 @@ class Scan:
         self.clusters: list[Cluster] = []
         self.cuts = Cuts()
         self.estimate: Floats = np.zeros((0, 0))
-        # Of what released counts have moved the estimate by, shape of the estimate, or (1, 1).
         # True if nothing but the existence of groups is asked for, by a statement around this one.
         self.counts_groups = False
         # Base sums whose least and greatest summands are wanted.
