@@ -317,7 +317,7 @@ BAD_DRAFTS = {
     "delta without a budget": (["people.csv", "--learn-delta", "1e-9"], "--learn-bounds-epsilon"),
     "both free and paid": (
         ["people.csv", "--from-data-not-private", "--learn-bounds-epsilon", "1"],
-        "Give either",
+        "Give one",
     ),
 }
 

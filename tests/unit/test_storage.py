@@ -70,6 +70,7 @@ def test_the_file_holds_nothing_but_noisy_values(path: Path) -> None:
         "privacy_unit",
         "max_rows",
         "count_column",
+        "choice",
         "spending",
         "method",
         "schema",
