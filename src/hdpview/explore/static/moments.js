@@ -25,7 +25,8 @@ export function energy(f, g, kept) {
 /** The weighted sum of products of what two functions deviate from their means over records. */
 export function covariance(f, g, means, weight) {
   if (f === null || g === null) return 0;
-  if (f === g && isPoint(f)) return weight[f.code] * f.value * (f.value - 2 * means[0]) + sum(weight) * means[0] ** 2;
+  const square = sum(weight) * means[0] ** 2;
+  if (f === g && isPoint(f)) return weight[f.code] * f.value * (f.value - 2 * means[0]) + square;
   const [one, other] = [f, g].map((h) => dense(h, weight.length));
   return weight.reduce((total, own, i) => total + own * (one[i] - means[0]) * (other[i] - means[1]), 0);
 }
@@ -35,8 +36,8 @@ export function unlike(shares, rareShare) {
   const found = shares.map((share) => share ** 2 / (share + rareShare));
   const largest = shares.indexOf(shares.reduce((most, share) => Math.max(most, share), 0));
   const without = (values) => sum(values.filter((_, i) => i !== largest));
-  const [left, apart] = [without(shares), without(found)];
-  if (left > 0) found[largest] += shares[largest] ** 2 * Math.max(1 / (left + rareShare) - apart / left ** 2, 0);
+  const [left, apart, own] = [without(shares), without(found), shares[largest] ** 2];
+  if (left > 0) found[largest] += own * Math.max(1 / (left + rareShare) - apart / left ** 2, 0);
   return found;
 }
 

@@ -7,6 +7,7 @@ table functions read files, settings and other tables.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import islice
 
 from sqlglot import exp
@@ -23,7 +24,7 @@ MAX_PADDING = 1_000
 MAX_OUTPUTS = 500
 # Functions that compare two texts take time by the product of their lengths.
 MAX_LITERAL = 10_000
-# How many times longer REPEAT and REPLACE may make a text between them.
+# How many times longer REPEAT, REPLACE and || may make a text between them.
 MAX_GROWTH = 100_000
 
 WHAT_WORKS = (
@@ -117,7 +118,7 @@ def check(tree: exp.Expr) -> None:
     if nodes[-1].depth > MAX_DEPTH:  # the walk is breadth first
         raise QueryError("The statement is nested too deeply.")
     if math.prod(_check_node(node, names) for node in nodes) > MAX_GROWTH:
-        raise QueryError("REPEAT and REPLACE would make texts that are too long.")
+        raise QueryError("REPEAT, REPLACE and || would make texts that are too long.")
 
 
 def _check_node(node: exp.Expr, names: set[str]) -> int:
@@ -167,6 +168,8 @@ def _check_size(node: exp.Expr) -> int:
     """How many times longer a function may make its text. Lengths are short, plain numbers."""
     if isinstance(node, exp.Literal) and len(node.this) > MAX_LITERAL:
         raise QueryError(f"A text is longer than {MAX_LITERAL:,} characters.")
+    if isinstance(node, exp.DPipe | exp.Concat) and not isinstance(node.parent, exp.DPipe | exp.Concat):
+        return max(Counter(column.sql() for column in node.find_all(exp.Column)).values(), default=1)
     name = node.name.lower() if isinstance(node, exp.Anonymous) else node.key
     if name in ("replace", "regexpreplace", "regexp_replace"):
         given = node.args.get("replacement") or node.expression
