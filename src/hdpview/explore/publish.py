@@ -153,6 +153,7 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         "attributeOfBins": [a for a, own in enumerate(model.binnings) for _ in own],
         "keptOfCodes": [_packed(own[0]) for own in model.kept],
         "keptOfBins": [_packed(bins) for own in model.kept for bins in own[1:]],
+        "cycles": [[_packed(bins) for bins in own] for own in model.cycles],
         "totalVariance": model.total_variance,
         "codeVariance": model.code_variance.tolist(),
         "levels": model.levels.tolist(),

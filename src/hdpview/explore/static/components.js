@@ -20,6 +20,16 @@ export class Mixture {
     this.total = Math.max(sum(part.weight), 1);
     this.margins = sizes.map((_, a) => this.histogram(a, part.weight).map((count) => count / this.total));
     this.binnings = part.bins.map((bins, i) => binning(bins, this.margins[part.attributeOfBins[i]]));
+    // Classes of codes that recur, such as weekdays, and the noise that their codes lost; missing has none.
+    this.classes = this.margins.map((margin, a) =>
+      part.cycles[a].map((own) => {
+        const n = own.reduce((most, each) => Math.max(most, each), 0) + 1;
+        const bins = Int32Array.from(margin, (_, code) => (code < own.length ? own[code] : n));
+        const lost = new Float64Array(n + 1);
+        own.forEach((each, code) => (lost[each] += 1 - part.keptOfCodes[a][code]));
+        return { ...binning(bins, margin), lost: lost.map((each) => Math.max(each, 0)) };
+      }),
+    );
     // Weights of covariances, as codes.py has them: of codes, of bins, and of codes in bins.
     this.unlikeCodes = this.margins.map((margin) => unlike(margin, this.rareShare));
     this.unlikeBins = this.binnings.map(({ ofBin }) => unlike(ofBin, this.rareShare));
@@ -67,9 +77,21 @@ export class Mixture {
   /** Moments of a pair of functions of an attribute; of a function with itself, computed once. */
   #moments(a, f, g) {
     return this.#once(f, g, a, () => ({
-      energy: energy(f, g, this.keptOfCodes[a]),
+      energy: energy(f, g, this.keptOfCodes[a]) + this.#ofClasses(a, f, g),
       covariance: covariance(f, g, this.#means(a, f, g), this.unlikeCodes[a]),
     }));
+  }
+
+  /** Noise in sums over recurring classes beyond that of their codes. */
+  #ofClasses(a, f, g) {
+    if (f === null || g === null) return 0;
+    const [mean, otherMean] = this.#means(a, f, g);
+    return sum(
+      this.classes[a].map((own) => {
+        const [one, other] = [f, g].map((h) => averaged(dense(h, this.margins[a].length), own));
+        return own.lost.reduce((total, each, i) => total + (each && each * (one[i] - mean) * (other[i] - otherMean)), 0);
+      }),
+    );
   }
 
   #insideBins(a, f, g) {
