@@ -89,7 +89,8 @@ export class Mixture {
     return sum(
       this.classes[a].map((own) => {
         const [one, other] = [f, g].map((h) => averaged(dense(h, this.margins[a].length), own));
-        return own.lost.reduce((total, each, i) => total + (each && each * (one[i] - mean) * (other[i] - otherMean)), 0);
+        const product = (i) => (one[i] - mean) * (other[i] - otherMean);
+        return own.lost.reduce((total, each, i) => total + (each && each * product(i)), 0);
       }),
     );
   }

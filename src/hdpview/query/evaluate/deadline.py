@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdpview.errors import QueryError
@@ -23,14 +24,12 @@ class Expired(BaseException):
 
 @contextmanager
 def deadline(cursor: Any, is_first: bool = False) -> Iterator[None]:
-    """Stop whatever this thread does for a statement, in DuckDB or between two lines of Python. The first
-    of a view may take five times as long, since kernels are compiled and tables made then.
-    """
+    """Stop whatever this thread does for a statement. A view's first may take five times as long."""
     import duckdb
 
     thread, lock, is_done = threading.get_ident(), threading.Lock(), threading.Event()
-    used, start = _cpu_clock(thread), time.monotonic()
-    first, most = used(), CPU_SECONDS * (5 if is_first else 1)
+    used, start, error = _cpu_clock(thread), time.monotonic(), ctypes.py_object(Expired)
+    first, most, sent = used(), CPU_SECONDS * (5 if is_first else 1), threading.Event()
 
     def left() -> float:
         return min(most - (used() - first), start + CLOCK_SECONDS - time.monotonic())
@@ -41,7 +40,8 @@ def deadline(cursor: Any, is_first: bool = False) -> Iterator[None]:
                 with lock:
                     if not is_done.is_set():
                         cursor.interrupt()
-                        _raise_in(thread, Expired)
+                        sent.set()
+                        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
                 return
 
     threading.Thread(target=watch, daemon=True).start()
@@ -54,7 +54,10 @@ def deadline(cursor: Any, is_first: bool = False) -> Iterator[None]:
     finally:
         with lock:
             is_done.set()
-        _raise_in(thread, None)
+        if sent.is_set() and not isinstance(sys.exception(), Expired):
+            with suppress(Expired):  # still on its way; taking it back would leave CPython's signal set
+                for _ in range(100):
+                    time.sleep(0)
 
 
 def _cpu_clock(thread: int) -> Callable[[], float]:
@@ -63,9 +66,3 @@ def _cpu_clock(thread: int) -> Callable[[], float]:
         clock = time.pthread_getcpuclockid(thread)
         return lambda: time.clock_gettime(clock)
     return time.process_time
-
-
-def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
-    """Raise an exception in a thread before its next line; None takes back one that is not raised yet."""
-    error = ctypes.py_object(kind) if kind is not None else None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
