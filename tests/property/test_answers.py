@@ -100,10 +100,10 @@ def test_more_confidence_never_narrows_an_interval(seed: int, predicate: str) ->
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(predicates, min_size=1, max_size=4))
 def test_one_by_one_or_all_at_once_makes_no_difference(seed: int, asked: list[str]) -> None:
-    """An answer alone is the same as in a large batch."""
+    """An answer alone is the same as in a batch that is too large for parts and wholes to be compared."""
     view = random_view(seed)
     for reading in ("raw", "consistent"):
-        batch = view.count_many([*asked, *["sex = 'F'"] * 40], counts=reading)
+        batch = view.count_many([*asked, *["sex = 'F'"] * 200], counts=reading)
         for i, predicate in enumerate(asked):
             alone = view.count(predicate, counts=reading)
             for kind in KINDS:

@@ -271,12 +271,12 @@ def test_old_files_without_a_bound_still_open(tmp_path: Path) -> None:
         ({"max_rows": 3}, "needs privacy_unit"),
         ({"privacy_unit": "who", "max_rows": 0}, "whole number from 1"),
         ({"privacy_unit": "who", "max_rows": True}, "whole number from 1"),
-        ({"no_person": ["NA"]}, "needs privacy_unit"),
+        ({"no_person": ["NA"]}, "add privacy_unit"),
         ({"privacy_unit": "who", "no_person": "NA"}, "list of texts"),
         ({"privacy_unit": "whom"}, "Did you mean 'who'"),
         ({"count": "agee"}, "Did you mean 'age'"),
         ({"privacy_unit": "who", "count": "who"}, "both"),
-        ({"count": "ill"}, "has to be one of"),
+        ({"count": "ill"}, "must be one of"),
     ],
 )
 def test_bad_bounds_are_refused_in_words(names: dict[str, Any], message: str) -> None:
