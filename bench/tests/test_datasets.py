@@ -113,7 +113,7 @@ def test_first_columns_keep_all_records(tmp_path: Path) -> None:
     np.add.at(expected, tuple(whole.exact_codes[:, :2].T), whole.exact_counts)
     assert (expected[tuple(part.exact_codes.T)] == part.exact_counts).all()
     assert part.exact_counts.sum() == whole.exact_counts.sum()
-    with pytest.raises(DataError, match="from 1 to"):
+    with pytest.raises(DataError, match="1 to"):
         dataset_counts("hospital@99", None)
     with pytest.raises(DataError, match="--data-dir"):
         dataset_counts("adult", tmp_path)

@@ -66,7 +66,7 @@ def a_mixture(schema: Schema = SCHEMA, seed: int = 4, **changes: Any) -> PView:
     """Two fits of five components, with released tables and a measured quality."""
     mixture = random_mixture(schema.sizes, seed)
     quality = Quality((0.001, 0.02, 0.03, 0.5), True, {"counts of one attribute": 12.5})
-    part = ViewPart(mixture, quality, tables_of(mixture, seed))
+    part = ViewPart(mixture, quality, tables_of(mixture, seed), cycles=schema.cycles)
     return PView(manifest_of(schema, **{"method": "mixture", **changes}), (part,))
 
 

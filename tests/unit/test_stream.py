@@ -151,7 +151,7 @@ def test_the_form_that_is_read_follows_from_the_method() -> None:
     assert "Reading rows" in told
     assert "Counting occupied cells" not in told
     with streamed_counts(table, AGE) as counts:
-        with pytest.raises(hv.MethodError, match="`reads` has to be 'cells'"):
+        with pytest.raises(hv.MethodError, match="`reads` must be 'cells'"):
             as_cells(counts)
         with pytest.raises(hv.MethodError, match="engine='local'"):
             local_cells(counts)
