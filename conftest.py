@@ -1,5 +1,5 @@
-"""What all suites share: where compiled kernels are kept, how properties are tried, and who runs which
-tests.
+"""Set-up of all test suites: the cache of compiled kernels, the examples of property tests, and the
+distribution of tests to workers.
 """
 
 from __future__ import annotations
@@ -10,65 +10,69 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Beside the sources: a cache of the tests' own, that no other checkout writes to.
+# Beside the sources, so that other checkouts do not share this cache.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".cache" / "numba"))
 
-# Properties are checked on the same examples each time, so that a change is judged by what it changed; `make
-# hunt` looks for new ones. How long an example takes depends on what else the machine does, so it decides
-# nothing.
+# Properties are checked on the same examples each time, so that a failure is due to a change; `make hunt`
+# tries new ones. Time limits are off, because the load of the machine must not decide.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", _ANY_SPEED, derandomize=True)
 settings.register_profile("hunt", _ANY_SPEED, derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# What starts first, the longest groups, so that all workers end together. The many short ones fill up at the
-# end. `make test` compiles the kernels that builds need before any of them starts.
+# Groups that start first, the longest ones, so that all workers end together; short groups follow. `make
+# test` compiles the kernels that builds need before any test starts.
 _FIRST = (
     "spark",
     "audit, mixture from a file: one row more of a person than noise is for",
     "spark cluster",
-    "tests/explore/test_charts.py",
+    "tests/statistical/test_decisions.py",
+    "bench/tests/test_coverage.py",
+    "bench/tests/test_hdmm.py",
+    "tests/explore/test_charts_and_panels.py",
     "bench/tests/test_audit.py",
     "tests/explore/test_published.py",
     "tests/curate/test_page.py",
+    "tests/explore/test_saved.py",
     "tests/interface/test_readme.py",
     "install",
     "audit, mixture: sizes of errors chosen by exact argmax",
     "tests/unit/test_predicates.py",
-    "bench/tests/test_coverage.py",
     "postgres-server",
-    "tests/explore/test_filters_and_links.py",
-    "tests/explore/test_appearance.py",
-    "tests/conformance/test_sources_agree.py",
-    "tests/conformance/test_methods.py",
-    "tests/interface/test_notebook.py",
-    "tests/conformance/test_sql_against_duckdb.py",
-    "tests/unit/test_estimate.py",
     "tests/explore/test_gestures.py",
+    "tests/explore/test_nothing_false.py",
+    "tests/property/test_coherence.py",
+    "tests/conformance/test_sources_agree.py",
+    "tests/conformance/test_sql_against_duckdb.py",
+    "tests/security/test_resume.py",
+    "tests/security/test_replay.py",
+    "tests/interface/test_notebook.py",
+    "bench/tests/test_ripost.py",
+    "bench/tests/test_accuracy.py",
+    "bench/tests/test_fuzz.py",
+    "bench/tests/test_lost.py",
+    "tests/unit/test_estimate.py",
+    "tests/conformance/test_methods.py",
     "tests/property/test_encode_properties.py",
+    "tests/property/test_errors.py",
     "tests/interface/test_cli.py",
-    "tests/explore/test_panels.py",
     "tests/curate/test_recorded_run.py",
     "tests/unit/test_sql.py",
     "audit, mixture with delta: half the noise",
-    "audit, mixture: pairs chosen by exact argmax",
     "tests/security/test_contributions.py",
-    "tests/explore/test_serving.py",
     "tests/interface/test_demo.py",
-    "bench/tests/test_accuracy.py",
     "tests/statistical/test_guaranteed.py",
     "tests/interface/test_site.py",
-    "tests/explore/test_arrangement.py",
     "audit, hdpview: both halves with one key",
 )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all tests of a file, or of all files that ask one server, so that what they share is
-    made once. Tests that name a group of their own keep it.
+    """One worker runs all tests of a file, or of all files that use one server, so that shared fixtures are
+    made once. Tests that name their own group keep it.
 
-    It comes first, since pytest-xdist reads the groups in a hook of the same name.
+    This hook runs first, because pytest-xdist reads the groups in a hook of the same name.
     """
     for item in items:
         if item.get_closest_marker("xdist_group") is None:

@@ -1,4 +1,4 @@
--- Twenty-two questions of an analyst to the view of a hospital's admissions (`hdpview demo` builds it).
+-- An analyst's 22 questions to a view of a hospital's admissions, which `hdpview demo` builds.
 --
 --   hdpview serve hdpview-demo/admissions.pview &
 --   psql -h 127.0.0.1 -p 5433 -U analyst hdpview -f examples/analyst.sql
@@ -27,23 +27,23 @@ SELECT AVG(age) AS mean_age FROM admissions;
 -- 7. How long do they stay, by ward?
 SELECT ward, AVG(stay_days) AS mean_stay FROM admissions GROUP BY ward ORDER BY mean_stay DESC;
 
--- 8. How long does the patient in the middle stay?
+-- 8. What is the median length of stay?
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY stay_days) AS median_stay FROM admissions;
 
--- 9. And by the way they came in?
+-- 9. And by type of admission?
 SELECT admission, percentile_cont(0.5) WITHIN GROUP (ORDER BY stay_days) AS median_stay
 FROM admissions GROUP BY admission ORDER BY admission;
 
--- 10. What do the dearest tenth of admissions cost at least?
+-- 10. What is the minimum cost of the most expensive 10% of admissions?
 SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY cost) AS dear FROM admissions;
 
--- 11. Which wards cost the most in all?
+-- 11. Which wards have the highest total cost?
 SELECT ward, SUM(cost) AS total FROM admissions GROUP BY ward ORDER BY total DESC LIMIT 5;
 
 -- 12. How many admissions a year?
 SELECT EXTRACT(year FROM admitted) AS year, COUNT(*) AS n FROM admissions GROUP BY 1 ORDER BY 1;
 
--- 13. How did 2023 go, month by month?
+-- 13. How many admissions were there in each month of 2023?
 SELECT date_trunc('month', admitted) AS month, COUNT(*) AS n
 FROM admissions WHERE admitted >= DATE '2023-01-01' AND admitted < DATE '2024-01-01' GROUP BY 1 ORDER BY 1;
 
@@ -51,14 +51,14 @@ FROM admissions WHERE admitted >= DATE '2023-01-01' AND admitted < DATE '2024-01
 SELECT COUNT(*) FILTER (WHERE EXTRACT(year FROM admitted) = 2023)
      / COUNT(*) FILTER (WHERE EXTRACT(year FROM admitted) = 2022) AS growth FROM admissions;
 
--- 15. How many come back within 30 days?
+-- 15. How many admissions are followed by another within 30 days?
 SELECT COUNT(*) FILTER (WHERE readmitted) / COUNT(*) AS rate FROM admissions;
 
--- 16. Does that rise with age?
+-- 16. Does the rate increase with age?
 SELECT age / 10 * 10 AS decade, COUNT(*) FILTER (WHERE readmitted) / COUNT(*) AS rate
 FROM admissions GROUP BY 1 ORDER BY 1;
 
--- 17. Do smokers come back more often? As an odds ratio.
+-- 17. Are smokers readmitted more often? As an odds ratio.
 SELECT (COUNT(*) FILTER (WHERE smoker AND readmitted) * COUNT(*) FILTER (WHERE NOT smoker AND NOT readmitted))
      / (COUNT(*) FILTER (WHERE smoker AND NOT readmitted) * COUNT(*) FILTER (WHERE NOT smoker AND readmitted))
      AS odds_ratio FROM admissions;
@@ -68,7 +68,7 @@ SELECT (COUNT(*) FILTER (WHERE age > 65 AND admission = 'emergency') * COUNT(*) 
      / (COUNT(*) FILTER (WHERE age > 65 AND admission <> 'emergency') * COUNT(*) FILTER (WHERE age <= 65 AND admission = 'emergency'))
      AS odds_ratio FROM admissions;
 
--- 19. By how much do the rates of coming back differ between men and women?
+-- 19. How much do readmission rates differ between men and women?
 SELECT COUNT(*) FILTER (WHERE sex = 'Male' AND readmitted) / COUNT(*) FILTER (WHERE sex = 'Male')
      - COUNT(*) FILTER (WHERE sex = 'Female' AND readmitted) / COUNT(*) FILTER (WHERE sex = 'Female')
      AS difference FROM admissions;

@@ -1,12 +1,12 @@
-# Do people over 65 stay in hospital for a week or more, more often than others? A research question answered
+# Are people over 65 more likely than others to stay in hospital for a week or more? A research question answered
 # from R, end to end.
 #
 #   hdpview demo
 #   hdpview serve hdpview-demo/admissions.pview &
 #   Rscript examples/long_stays.R
 #
-# Needs DBI, RPostgreSQL (or RPostgres), dplyr and dbplyr. No row of the table is ever read: the view answers
-# from counts that were released under differential privacy, so no question costs further budget.
+# Needs DBI, RPostgreSQL (or RPostgres), dplyr and dbplyr. The table is never read: the view answers from
+# counts that were released under differential privacy, so no question costs further budget.
 
 suppressMessages({
   library(DBI)
@@ -23,7 +23,7 @@ admissions <- tbl(con, "admissions")
 print(dbListFields(con, "admissions"))
 print(dbGetQuery(con, "SELECT obj_description('admissions'::regclass, 'pg_class') AS about"))
 
-# 2. A first look, with verbs of dplyr: how long people stay, by age.
+# 2. A first look with dplyr: length of stay by age.
 stays <- admissions %>%
   mutate(over_65 = age > 65) %>%
   group_by(over_65) %>%
@@ -41,7 +41,7 @@ crude <- dbGetQuery(con, "
 print(crude)
 
 # 4. Wards differ in age and in length of stay. Counts per ward, and the odds ratio of Mantel and Haenszel.
-#    A NOTICE says which relations of these three were not counted together, and are inferred.
+#    A NOTICE names the pairs of these three that were not counted together, and are modelled.
 invisible(dbGetQuery(con, "SET hdpview.intervals = off"))
 strata <- dbGetQuery(con, "
   SELECT ward,

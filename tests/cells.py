@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Schema
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
 from hdpview.view.contents import quantised
@@ -16,7 +16,7 @@ from hdpview.view.data import ViewPart
 from hdpview.view.manifest import Manifest, Spending
 from hdpview.view.mixture import Mixture
 from hdpview.view.quality import prior_quality
-from hdpview.view.tables import Table
+from hdpview.view.released_tables import Table
 
 TINY_NOISE = 1e-3  # the discrete Laplace law of this scale is 0 but for one draw in e^1000
 
@@ -24,14 +24,14 @@ TINY_NOISE = 1e-3  # the discrete Laplace law of this scale is 0 but for one dra
 def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...], noise_scale: float = TINY_NOISE) -> Blocks:
     """Blocks of the rows' codes, (n_rows, n_attributes): halve the longest side until a block is empty or one
     cell."""
-    found: list[tuple[NDArray[np.int32], NDArray[np.int32], int, int]] = []
+    leaves: list[tuple[NDArray[np.int32], NDArray[np.int32], int, int]] = []
 
     def halve(
         lower: NDArray[np.int32], upper: NDArray[np.int32], rows: NDArray[np.int64], depth: int
     ) -> None:
         widest = int(np.argmax(upper - lower))
         if not len(rows) or upper[widest] - lower[widest] == 1:
-            found.append((lower, upper, len(rows), depth))
+            leaves.append((lower, upper, len(rows), depth))
             return
         middle = (int(lower[widest]) + int(upper[widest])) // 2
         left, right = upper.copy(), lower.copy()
@@ -41,7 +41,7 @@ def cell_blocks(codes: NDArray[np.int64], sizes: tuple[int, ...], noise_scale: f
         halve(right, upper, rows[~below], depth + 1)
 
     halve(np.zeros(len(sizes), np.int32), np.array(sizes, np.int32), codes, 1)
-    lower, upper, counts, depth = zip(*found, strict=True)
+    lower, upper, counts, depth = zip(*leaves, strict=True)
     return Blocks(
         np.array(lower), np.array(upper), np.array(counts, np.int64), np.array(depth, np.int32), noise_scale
     )
@@ -119,14 +119,14 @@ def tables_of(mixture: Mixture, seed: int, scale: float = 5.0, *, fitted: bool =
     rng = np.random.default_rng(seed)
     sizes = mixture.sizes
     sets = [(a,) for a in range(len(sizes))] + [(a, a + 1) for a in range(0, len(sizes) - 1, 2)]
-    found = []
+    tables = []
     for attributes in sets:
         shape = TableShape.of_codes(attributes, sizes)
         counts = np.rint(
             mixture.grid(attributes, mixture.weight) + rng.laplace(0, scale, shape.shape) * (not fitted)
         )
-        found.append(Table(shape, counts.astype(np.int64), "laplace", scale))
-    return tuple(found)
+        tables.append(Table(shape, counts.astype(np.int64), "laplace", scale))
+    return tuple(tables)
 
 
 def mixture_view(schema: Schema, seed: int, *, fitted: bool = False) -> PView:
@@ -137,7 +137,7 @@ def mixture_view(schema: Schema, seed: int, *, fitted: bool = False) -> PView:
 
 def cell_counts(components: Blocks | Mixture, weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Records in each cell by definition, cell by cell: an oracle that is slow and obviously right."""
-    found = np.zeros(components.sizes)
+    records = np.zeros(components.sizes)
     for cell in np.ndindex(*components.sizes):
         for z in range(len(components)):
             share = 1.0
@@ -150,5 +150,5 @@ def cell_counts(components: Blocks | Mixture, weight: NDArray[np.float64]) -> ND
                         components.share[a][components.bin_of_code[a][code], z]
                         * components.within_bin_share[a][code]
                     )
-            found[cell] += weight[z] * share
-    return found
+            records[cell] += weight[z] * share
+    return records

@@ -1,5 +1,5 @@
-"""A raw export as hospitals have it, invented: semicolons, decimal commas, Windows letters, German dates, age
-bands, question marks, heights that nobody has, codes beside texts, identifiers, and 40 columns.
+"""An invented raw export of a hospital: semicolons, decimal commas, a Windows encoding, German dates, age
+bands, question marks, impossible heights, codes beside texts, identifiers, and 40 columns.
 """
 
 from __future__ import annotations

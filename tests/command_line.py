@@ -15,8 +15,7 @@ from hdpview.cli import main
 
 
 def run(*words: object, cwd: Path | None = None) -> CompletedProcess[str]:
-    """What the command prints and how it ends, called with these words in this folder. No terminal is
-    there."""
+    """Call the command with these words in this folder, without a terminal: its output and exit code."""
     arguments = ["hdpview", *map(str, words)]
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with (
@@ -25,7 +24,7 @@ def run(*words: object, cwd: Path | None = None) -> CompletedProcess[str]:
         patch.object(sys, "stdin", io.StringIO()),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        # As in a process of its own, where libraries' words to developers are not shown.
+        # As in a separate process, which does not show deprecation warnings.
         warnings.catch_warnings(action="ignore", category=DeprecationWarning),
     ):
         try:

@@ -1,5 +1,5 @@
-"""Compiles the kernels that most tests need, once, before several workers would each compile them for
-themselves: `python tests/compile_kernels.py`, from the root of the repository.
+"""Compile the kernels that most tests need once, so that the workers do not each compile them: `python
+tests/compile_kernels.py`, from the root of the repository.
 """
 
 from __future__ import annotations

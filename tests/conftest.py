@@ -1,5 +1,5 @@
-"""Fixtures that more than one suite needs: a PostgreSQL server and a Spark session of our own, and the codes
-of a table row by row.
+"""Fixtures of several suites: a private PostgreSQL server, a Spark session, and the codes of a table row by
+row.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from sparks import spark  # noqa: F401 a fixture
 
 _START_SECONDS = 30
 
-# A shell starts what runs in the background with Ctrl-C ignored; programs that tests interrupt would be, too.
+# A shell starts background programs with Ctrl-C ignored, and programs that tests interrupt would inherit
+# this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _binary(name: str) -> str:
-    """Path of a PostgreSQL program: on PATH, or where Debian keeps it, the newest version."""
+    """Path of a PostgreSQL program: on PATH, or the newest version in Debian's folder."""
     debian = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
     found = shutil.which(name) or (debian[-1] if debian else None)
     if found is None:
@@ -44,8 +45,8 @@ def _binary(name: str) -> str:
 
 
 def _server_user() -> str | None:
-    """PostgreSQL refuses to run as root: root hands over to the user `postgres`, anyone else runs it as
-    themselves.
+    """The user that runs PostgreSQL, which refuses to run as root: then `postgres`, otherwise the current
+    user.
     """
     if os.geteuid() != 0:
         return None
@@ -73,9 +74,7 @@ def _wait_until_ready(server: subprocess.Popen[bytes], url: str, log: Path) -> N
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """Address of an empty database on a server that lives as long as the test session, reachable by its
-    socket alone.
-    """
+    """Address of an empty database on a server of this test session, reachable only by its socket."""
     user, initdb, postgres = _server_user(), _binary("initdb"), _binary("postgres")
     home = Path(tempfile.mkdtemp(prefix="hdpview-pg-", dir="/tmp"))  # socket paths have to be short
     try:
@@ -120,7 +119,7 @@ class RowCodes(Protocol):
 
 @pytest.fixture(scope="session")
 def row_codes() -> RowCodes:
-    """Encode a table and tell the codes of each row: shape (n_rows, n_attributes). Every row has to come back
+    """Encode a table and return the codes of each row, shape (n_rows, n_attributes). Every row must appear
     once.
     """
 

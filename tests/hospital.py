@@ -24,12 +24,13 @@ import pyarrow.parquet as pq
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from hdpview.demo.hospital import FIRST_MINUTE, STORED_UNITS
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+FIRST_MINUTE = np.datetime64("2020-01-01T00:00", "m")
+# The file of the demo holds whole numbers of so much: half the bytes.
+STORED_UNITS = {"cost": 0.01, "systolic_bp": 0.1}
 MAX_ADMISSIONS = 6  # of one patient
 _N_DAYS = 1827  # to the end of 2024
 _LONGEST_GAP = 300  # days between admissions: MAX_ADMISSIONS - 1 of them fit into the period
@@ -229,7 +230,7 @@ def _cost(rng: Generator, ward: Ints, stay: Ints) -> Floats:
 
 
 def _blood_pressure(rng: Generator, age: Ints, diagnosis: Ints, smoker: Bools) -> tuple[Floats, Bools]:
-    """Systolic, in mmHg, and whether it is missing from the record."""
+    """Systolic blood pressure in mmHg, and whether it is missing."""
     circulatory = diagnosis == list(_DIAGNOSES).index("circulatory")
     expected = 98 + 0.48 * np.minimum(age, 80) + 12 * circulatory + 3 * smoker
     return np.round(rng.normal(expected, 14.0), 1), rng.random(len(age)) < np.where(age < 15, 0.6, 0.08)

@@ -1,7 +1,7 @@
-"""The same noise in every run, for tests of what people see after a build and not of the noise itself.
+"""The same noise in every run, for tests of everything after a build except the noise itself.
 
-Keys are numbered, and OpenDP's samplers, which nobody can seed, give way to samplers of the same scale. All
-else is as in a real build: views are stamped as private, and ledgers are charged.
+Keys are numbered, and samplers of the same scale replace OpenDP's, which cannot be seeded. Everything else is
+as in a real build: views are stamped as private, and ledgers are charged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 
 @contextmanager
 def repeatable_noise(seed: int = 1) -> Iterator[None]:
-    """While it lasts, builds and learning in this process draw what they drew the last time."""
+    """Inside the block, builds and learning in this process repeat their draws of the previous run."""
     rng, numbers = np.random.default_rng(seed), itertools.count()
 
     def fresh() -> Randomness:
@@ -59,6 +59,6 @@ def repeatable_noise(seed: int = 1) -> Iterator[None]:
 
 
 def environment() -> dict[str, str]:
-    """Of processes whose noise is repeatable."""
+    """Environment of processes whose noise is repeatable."""
     places = [str(Path(__file__).parent / "same_noise"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}

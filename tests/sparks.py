@@ -10,9 +10,9 @@ import pytest
 
 from hdpview.spark.session import spark_session
 
-ONE_WORKER = pytest.mark.xdist_group("spark")  # a process can hold one session, so these tests share one
+ONE_WORKER = pytest.mark.xdist_group("spark")  # a process has only one session, so these tests share it
 # Jobs of a few rows: Java's second compiler, its parallel collector and 200 partitions cost more than they
-# save. Read by all Java processes that tests start, those of a cluster too.
+# save. All Java processes of tests read it, also those of a cluster.
 os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.sql.shuffle.partitions=2 pyspark-shell"
 

@@ -1,4 +1,4 @@
-"""Builds with a planted bug, for the audit to catch. Each says what it charges and then does something else.
+"""Builds with a planted bug, for the audit to catch. Each charges for one thing and then does another.
 
 python bench/tests/mutants.py    prints what the audit finds of each, and of the same build without the bug
 
@@ -99,7 +99,7 @@ def half_the_noise(exact: Any, add: Callable[[Any], Any]) -> Any:
 
 
 def best_choices() -> Patch:
-    """The best is chosen, always: an exponential mechanism without its randomness."""
+    """Always choose the best: an exponential mechanism without its randomness."""
     right: Any = mechanism._choose  # type: ignore[attr-defined]
 
     def wrong(scores: Any, _rate: Fraction, *rest: Any) -> Any:
@@ -331,15 +331,15 @@ def _half_on_leaves() -> Iterator[None]:
 if __name__ == "__main__":
     for name, bug in {**PLANTED, **RARE}.items():
         for is_wrong in (False, True):
-            found = bug.audit(is_wrong)
+            result = bug.audit(is_wrong)
             title = name if is_wrong else f"{name}, put right"
             rho = (
                 ""
-                if found.rho_lower_bound is None
-                else f", rho {found.claimed_rho:.3g} {found.rho_lower_bound:.3g}"
+                if result.rho_lower_bound is None
+                else f", rho {result.claimed_rho:.3g} {result.rho_lower_bound:.3g}"
             )
             sys.stdout.write(
-                f"{title}: claimed {found.claimed:g}, found {found.lower_bound:.2f}{rho} "
-                f"({found.runs:,} builds of each table; {found.event}; {found.hits})\n"
+                f"{title}: claimed {result.claimed:g}, found {result.lower_bound:.2f}{rho} "
+                f"({result.runs:,} builds of each table; {result.event}; {result.hits})\n"
             )
             sys.stdout.flush()

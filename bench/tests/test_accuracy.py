@@ -1,8 +1,7 @@
-"""The runner of comparisons: its rows, what it leaves out and why, and that a stopped run goes on."""
+"""The runner of comparisons: its rows, skipped tasks and their reasons, and resuming a stopped run."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands import bench, rows_of
 
 from hdpview.domain import Schema
 from hdpview.errors import DataError, MethodError, QueryError
@@ -23,8 +23,8 @@ from hdpview.privacy.randomness import Randomness
 from hdpview_bench import accuracy, cells
 from hdpview_bench.accuracy import Plan, Task, accuracy_rows, measure, missing_tasks, summary
 from hdpview_bench.cells import Cell
-from hdpview_bench.contenders import MethodContender, contender, with_all
-from hdpview_bench.rivals import METHODS
+from hdpview_bench.contenders import MethodContender, contender
+from hdpview_bench.datasets import DATASETS, Dataset
 from hdpview_bench.workers import Limits
 
 LIMITS = Limits(600, 4 * 2**30)  # a first run compiles kernels
@@ -40,19 +40,11 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def plan(data_dir: Path, **changes: Any) -> Plan:
-    settings: dict[str, Any] = {
-        "datasets": ("phoneme",),
-        "methods": ("hdpview",),
-        "trials": 2,
-        "data_dir": data_dir,
-    }
+    settings = {"datasets": ("phoneme",), "methods": ("hdpview",), "trials": 2, "data_dir": data_dir}
     return Plan(**(settings | changes))
 
 
 def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir: Path, tmp_path: Path) -> None:
-    """One row per workload; the mean of the trials' errors; the same again in another folder with the same
-    test key.
-    """
     asked = plan(
         data_dir,
         test_key=b"rows",
@@ -60,25 +52,15 @@ def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir: Path, tmp
         methods=("hdpview", "hdpview:bias_ratio=3.0"),
     )
     rows = accuracy_rows(asked, tmp_path / "a", LIMITS, 2)
-    documented = [
-        "dataset",
-        "method",
-        "workload",
-        "epsilon",
-        "trials",
-        "rmse",
-        "relative_rmse",
-        "blocks",
-        "build_s",
-    ]
-    assert [list(row)[:9] for row in rows] == [documented] * 4
+    documented = "dataset method workload epsilon trials rmse relative_rmse blocks build_s"
+    assert [" ".join(row).startswith(documented) for row in rows] == [True] * 4
     assert {row["kind"] for row in rows} == {"measured"}
     assert {row["trials"] for row in rows} == {2}
-    found = cells.load(tmp_path / "a")
+    saved = cells.load(tmp_path / "a")
     for row in rows:
         errors = [
             cell.rmse
-            for cell in found.values()
+            for cell in saved.values()
             if (cell.method, cell.workload) == (row["method"], row["workload"])
         ]
         assert row["rmse"] == pytest.approx(np.mean(np.array(errors, dtype=float)))
@@ -92,33 +74,16 @@ def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir: Path, tmp
 
 
 def test_noise_is_fresh_unless_a_key_is_given(data_dir: Path) -> None:
-    """Two trials of one run, and two runs, differ."""
     task = Task("phoneme", "hdpview", "1.0", 0, ("random-2d",))
     assert measure(data_dir, None, task)[0].rmse != measure(data_dir, None, task)[0].rmse
 
 
 def test_a_killed_run_goes_on_where_it_stopped(data_dir: Path, tmp_path: Path) -> None:
-    """SIGKILL in the middle: finished cells stay as they are, byte by byte, and only the missing ones are
-    measured.
-    """
+    """SIGKILL: finished cells stay byte for byte, and only the missing ones are measured."""
     out = tmp_path / "out"
-    words = [
-        "--datasets",
-        "phoneme",
-        "--methods",
-        "hdpview",
-        "--trials",
-        "200",
-        "--data-dir",
-        str(data_dir),
-        "-o",
-        str(out),
-        "--workers",
-        "1",
-    ]
-    run = subprocess.Popen(
-        [sys.executable, "-m", "hdpview", "bench", "accuracy", *words], start_new_session=True
-    )
+    words = "bench accuracy --datasets phoneme --methods hdpview --trials 200 --workers 1"
+    command = [sys.executable, "-m", "hdpview", *words.split(), "--data-dir", data_dir, "-o", out]
+    run = subprocess.Popen(command, start_new_session=True)
     deadline = time.monotonic() + 600
     while len(list(out.glob("cells/*.parquet"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -136,48 +101,31 @@ def test_a_killed_run_goes_on_where_it_stopped(data_dir: Path, tmp_path: Path) -
 
 
 def test_half_written_files_are_not_read(data_dir: Path, tmp_path: Path) -> None:
-    """A cell counts when its file has its final name."""
     cells.save([Cell("phoneme", "hdpview", "range-1d", 1.0, 0, "measured", rmse=2.0)], tmp_path)
     (tmp_path / "cells/torn.unfinished").write_bytes(b"PAR1 torn")
     assert [cell.rmse for cell in cells.load(tmp_path).values()] == [2.0]
 
 
 def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir: Path, tmp_path: Path) -> None:
-    """The paper's method refuses a large domain with a very large budget: one refusal, not one per trial, and
-    no figure.
-    """
     wide = {f"c{i}": np.arange(400) % 97 + i for i in range(8)}
     pq.write_table(pa.table(wide), data_dir / "electricity.parquet")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(
-            accuracy.dataset_counts.__globals__["DATASETS"],
-            "electricity",
-            accuracy.dataset_counts.__globals__["Dataset"]("Electricity", "electricity", 100),
+        patch.setitem(DATASETS, "electricity", Dataset("Electricity", "electricity", 100))
+        measured = measure(
+            data_dir, None, Task("electricity", "hdpview", "1000", 0, ("range-1d", "marginal-2"))
         )
-        found = measure(data_dir, None, Task("electricity", "hdpview", "1000", 0, ("range-1d", "marginal-2")))
-    assert {cell.kind for cell in found} == {"infeasible"}
-    assert all("random converge would keep cutting" in (cell.reason or "") for cell in found)
-    known = {cell.key: cell for cell in found}
+    assert {cell.kind for cell in measured} == {"infeasible"}
+    assert all("random converge would keep cutting" in (cell.reason or "") for cell in measured)
+    known = {cell.key: cell for cell in measured}
     rows = summary(plan(data_dir, datasets=("electricity",), epsilons=("1000",)), known)
     assert [(row["kind"], row["rmse"], row["relative_rmse"], row["trials"]) for row in rows] == [
         ("infeasible", None, None, 0)
     ] * 2
-    assert not [
-        task
-        for task in missing_tasks(plan(data_dir, epsilons=("1000",)), _as_phoneme(known))
-        if "range-1d" in task.workloads
-    ]
-
-
-def _as_phoneme(known: dict[cells.Key, Cell]) -> dict[cells.Key, Cell]:
-    return {("phoneme", *key[1:]): cell for key, cell in known.items()}  # type: ignore[misc]
 
 
 def test_known_errors_stand_in_for_releases_that_cannot_be_made(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Expected errors are marked as such, with the reason, and take part in ratios."""
-
     class Vast(MethodContender):
         def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:
             return f"{schema.n_cells} cells are too many."
@@ -188,12 +136,12 @@ def test_known_errors_stand_in_for_releases_that_cannot_be_made(
     monkeypatch.setattr(
         accuracy, "contender", lambda text: Vast("hdpview") if text == "vast" else contender(text)
     )
-    found = measure(data_dir, None, Task("phoneme", "vast", "0.5", 0, ("range-1d", "marginal-2")))
-    assert [(cell.kind, cell.rmse) for cell in found] == [("expected", 14.0), ("infeasible", None)]
+    measured = measure(data_dir, None, Task("phoneme", "vast", "0.5", 0, ("range-1d", "marginal-2")))
+    assert [(cell.kind, cell.rmse) for cell in measured] == [("expected", 14.0), ("infeasible", None)]
     ours = Cell("phoneme", "hdpview", "range-1d", 0.5, 0, "measured", rmse=7.0, build_s=0.1)
     rows = summary(
         plan(data_dir, methods=("vast", "hdpview"), epsilons=("0.5",)),
-        {cell.key: cell for cell in [*found, ours]},
+        {cell.key: cell for cell in [*measured, ours]},
     )
     assert [(row["method"], row["kind"], row["relative_rmse"]) for row in rows[:2]] == [
         ("vast", "expected", 2.0),
@@ -205,9 +153,6 @@ def test_known_errors_stand_in_for_releases_that_cannot_be_made(
 def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a thousandth of a second per release nothing finishes; every row says so, and no trial is tried
-    twice.
-    """
     monkeypatch.setattr("hdpview_bench.workers._START_SECONDS", 0.0)
     rows = accuracy_rows(
         plan(data_dir, workloads=("range-1d",), trials=5), tmp_path / "out", Limits(0.001, 2**30), 1
@@ -221,7 +166,6 @@ def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(
 def test_methods_built_for_a_workload_get_one_release_each(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such a method has a task per workload; the others one for all."""
     monkeypatch.setattr(MethodContender, "needs_workload", property(lambda self: bool(self.settings)))
     tasks = missing_tasks(
         plan(
@@ -240,9 +184,6 @@ def test_methods_built_for_a_workload_get_one_release_each(
 
 
 def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
-    """Earlier trials of 3 s each leave room for a third within 5 s, and not for a fourth; other methods are
-    not touched.
-    """
     slow = [
         Cell("phoneme", "hdpview", "range-1d", 1.0, trial, "measured", rmse=1.0, build_s=3.0)
         for trial in range(2)
@@ -258,21 +199,9 @@ def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
     ]
 
 
-def test_a_first_trial_that_compiled_does_not_end_a_row(data_dir: Path) -> None:
-    """One trial of a minute within 5 s is followed by a second; where that one is short, by all others."""
-    first = Cell("phoneme", "hdpview", "range-1d", 1.0, 0, "measured", rmse=1.0, build_s=60.0)
-    second = dataclasses.replace(first, trial=1, build_s=0.01)
-    asked = plan(data_dir, methods=("hdpview",), workloads=("range-1d",), trials=4, row_seconds=5.0)
-    assert [task.trial for task in missing_tasks(asked, {first.key: first})] == [1, 2, 3]
-    assert [task.trial for task in missing_tasks(asked, {first.key: first, second.key: second})] == [2, 3]
-
-
 def test_peers_take_part_where_they_are_named(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What they release is measured like any other. Without their software a run is refused in words, and
-    what is known is still told.
-    """
     asked = plan(data_dir, methods=("mst",), workloads=("range-1d",), trials=2)
     monkeypatch.setenv("HDPVIEW_PEERS_PYTHON", sys.executable)
 
@@ -282,37 +211,19 @@ def test_peers_take_part_where_they_are_named(
 
     monkeypatch.setattr("hdpview_bench.contenders.peer_release", stand_in)
     first = missing_tasks(asked, {})[0]
-    (found,) = measure(data_dir, None, first)
-    assert found.kind == "measured"
-    assert (found.rmse or 0) > 0
+    (cell,) = measure(data_dir, None, first)
+    assert cell.kind == "measured"
+    assert (cell.rmse or 0) > 0
     monkeypatch.delenv("HDPVIEW_PEERS_PYTHON")
     monkeypatch.setattr("hdpview_bench.peers.find_spec", lambda name: None)
     with pytest.raises(MethodError, match=r"mst: It is not installed: pip install 'hdpview-bench\[peers\]'"):
         accuracy_rows(asked, tmp_path, LIMITS, 1)
-    cells.save([found], tmp_path)
+    cells.save([cell], tmp_path)
     (row,) = accuracy_rows(asked, tmp_path, LIMITS, 1)
-    assert (row["trials"], row["rmse"], row["reason"]) == (1, found.rmse, None)
-
-
-def test_all_stands_for_every_method_of_the_library() -> None:
-    """So a peer can be named beside them; a method that is named as well takes part once."""
-    assert with_all([]) == with_all(["all"]) == tuple(METHODS)
-    assert with_all(["mst", "all", "hdpview"]) == ("mst", *METHODS)
-    assert with_all(["hdpview", "mst"]) == ("hdpview", "mst")
-
-
-def test_seconds_of_a_release_are_those_of_computing_and_count_its_processes() -> None:
-    """A process that is waited for counts with what it computed; sleeping does not count."""
-    before = accuracy._computing_seconds()
-    time.sleep(1.0)
-    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], check=True)
-    assert 0.45 < accuracy._computing_seconds() - before < 1.45
+    assert (row["trials"], row["rmse"], row["reason"]) == (1, cell.rmse, None)
 
 
 def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) -> None:
-    """Two plans that share a method and a workload: one file per cell, and what is in memory is what lies on
-    disk.
-    """
     plans = [
         plan(data_dir, trials=1, workloads=("range-1d", "random-2d")),
         plan(data_dir, trials=2, workloads=("random-2d", "random-3d")),
@@ -326,15 +237,36 @@ def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) 
     )
 
 
-def test_names_that_do_not_exist_are_refused_before_anything_runs(data_dir: Path) -> None:
-    """Unknown datasets, methods, settings and workloads, each with the nearest there is."""
-    with pytest.raises(DataError, match="Did you mean 'phoneme'"):
-        accuracy_rows(plan(data_dir, datasets=("phonem",)))
-    with pytest.raises(MethodError, match="Did you mean 'hdpview'"):
-        accuracy_rows(plan(data_dir, methods=("hdpviev",)))
-    with pytest.raises(MethodError, match="Did you mean 'bias_ratio'"):
-        accuracy_rows(plan(data_dir, methods=("hdpview:bias_ration=2",)))
-    with pytest.raises(MethodError, match="written as name:setting=value"):
-        contender("hdpview:fast")
-    with pytest.raises(QueryError, match="Did you mean 'random-2d'"):
-        accuracy_rows(plan(data_dir, workloads=("random-2",)))
+@pytest.mark.parametrize(
+    ("changes", "problem", "words"),
+    [
+        ({"datasets": ("phonem",)}, DataError, "Did you mean 'phoneme'"),
+        ({"methods": ("hdpviev",)}, MethodError, "Did you mean 'hdpview'"),
+        ({"methods": ("hdpview:bias_ration=2",)}, MethodError, "Did you mean 'bias_ratio'"),
+        ({"methods": ("hdpview:fast",)}, MethodError, "written as name:setting=value"),
+        ({"workloads": ("random-2",)}, QueryError, "Did you mean 'random-2d'"),
+    ],
+)
+def test_names_that_do_not_exist_are_refused_before_anything_runs(
+    data_dir: Path, changes: dict[str, Any], problem: type[Exception], words: str
+) -> None:
+    with pytest.raises(problem, match=words):
+        accuracy_rows(plan(data_dir, **changes))
+
+
+def test_the_command_prints_rows_for_programs_and_reasons_for_people(tmp_path: Path) -> None:
+    """A table of 100^4 cells, too many for DAWA; asked again, nothing is measured."""
+    rng = np.random.default_rng(2)
+    wide = {name: rng.normal(size=200) for name in ("age", "workclass", "race", "capital-gain")}
+    pq.write_table(pa.table(wide), tmp_path / "adult.parquet")
+    words = "accuracy --datasets small-adult --methods hdpview,dawa --epsilon 1,2 --workloads range-1d"
+    words = f"{words} --trials 1 --workers 1 --data-dir {tmp_path} -o {tmp_path / 'out'}"
+    assert [(row["method"], row["epsilon"], row["kind"]) for row in rows_of(words)] == [
+        ("hdpview", 1.0, "measured"),
+        ("dawa", 1.0, "infeasible"),
+        ("hdpview", 2.0, "measured"),
+        ("dawa", 2.0, "infeasible"),
+    ]
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out/cells").iterdir()}
+    assert "dawa on small-adult: DAWA lays out all" in " ".join(bench(words).stdout.split())
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out/cells").iterdir()} == before

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from commands import rows_of
 
-from hdpview.cli.main import app
-from hdpview.query.errors import ends, kernels
+from hdpview.query.errors import kernels
 from hdpview_bench import constants
 from hdpview_bench.constants import CONSTANTS, Constant, choose
 
@@ -27,38 +25,20 @@ def test_the_best_score_that_holds_is_chosen() -> None:
 
 
 def test_a_constant_is_another_only_for_a_while() -> None:
-    """And what was computed with it is forgotten."""
-    before, tail = kernels.MIN_ERROR_RECORDS, ends.typical_tail(0.95)
-    with (
-        Constant("query.errors.kernels", "MIN_ERROR_RECORDS").times(2.0),
-        Constant("query.errors.ends", "_TAIL_SCALE").times(0.5),
-    ):
+    before = kernels.MIN_ERROR_RECORDS
+    with Constant("query.errors.kernels", "MIN_ERROR_RECORDS").times(2.0):
         assert 2 * before == kernels.MIN_ERROR_RECORDS
-        assert ends.typical_tail(0.95) == pytest.approx(tail / 2)
-    assert (kernels.MIN_ERROR_RECORDS, ends.typical_tail(0.95)) == (before, tail)
+    assert before == kernels.MIN_ERROR_RECORDS
 
 
 def test_every_constant_is_where_it_is_said_to_be() -> None:
-    """A constant that is renamed is tried under its new name, or this fails."""
     assert all(hasattr(one.module, one.name) and 1.0 in one.factors for one in CONSTANTS)
     assert len({one.title for one in CONSTANTS}) == len(CONSTANTS)
 
 
 def test_a_row_per_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables, each left out once."""
-    words = [
-        "bench",
-        "coverage",
-        "--leave-one-out",
-        "--datasets",
-        "one-cell,uniform",
-        "--workloads",
-        "range-1",
-    ]
-    words += ["--trials", "1", "--questions", "30", "--workers", "1", "--format", "json"]
     monkeypatch.setattr(constants, "CONSTANTS", CONSTANTS[:2])
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    rows = json.loads(done.stdout)
+    words = "coverage --leave-one-out --datasets one-cell,uniform --workloads range-1"
+    rows = rows_of(f"{words} --trials 1 --questions 30 --workers 1")
     assert [row["constant"] for row in rows] == [one.title for one in CONSTANTS[:2]]
     assert all(0.0 <= row["left out, worst"] <= 1.0 for row in rows)

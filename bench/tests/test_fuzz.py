@@ -20,14 +20,11 @@ READERS = {"schema": 400, "manifest": 400, "view file": 300, "condition": 300, "
 
 @pytest.mark.parametrize("name", READERS)
 def test_broken_inputs_are_read_or_refused(name: str) -> None:
-    """No reader crashes, hangs or raises an error that is not ours."""
     lines: list[str] = []
     assert fuzz.fuzz(READERS[name], 7, name, lines.append) == 0, lines
 
 
 def test_the_fuzzer_finds_what_is_there_to_find(tmp_path: Path) -> None:
-    """A reader that crashes on one byte in a thousand, and one that is slow, are both reported."""
-
     def crash(data: bytes) -> None:
         if b"\x00" in data:
             raise KeyError(data)
@@ -39,7 +36,6 @@ def test_the_fuzzer_finds_what_is_there_to_find(tmp_path: Path) -> None:
 
 
 def test_every_good_input_is_read(tmp_path: Path) -> None:
-    """What mutations start from is good: the fuzzer gets past the front door."""
     for target in fuzz.targets(tmp_path):
         if target.name != "schema":  # its second seed is cut short on purpose
             for seed in target.seeds:
@@ -51,17 +47,15 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, fuzz.Target]:
     return {target.name: target for target in fuzz.targets(tmp_path_factory.mktemp("fuzz"))}
 
 
-@settings(max_examples=150, deadline=5_000)
+@settings(max_examples=150, deadline=None)
 @given(st.text(max_size=80), st.sampled_from(["condition", "question", "schema", "manifest"]))
 def test_any_text_at_all_is_read_or_refused(readers: dict[str, fuzz.Target], text: str, name: str) -> None:
-    """Texts that no mutation would think of."""
     with contextlib.suppress(HdpviewError):
         readers[name].read(text.encode("utf-8", "surrogatepass"))
 
 
 def test_killed_builds_lose_no_charge_and_leave_no_half_view() -> None:
-    """Ten builds killed at random moments: the ledger knows of all noise, the view is whole or absent."""
     words = [sys.executable, "-m", "hdpview_bench.kill", "--rounds", "10", "--seed", "5"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rounds"] == 10

@@ -1,24 +1,22 @@
-"""Error against rows and budget."""
+"""Error against rows and budget, and the budget for a number of blocks."""
 
 from __future__ import annotations
 
-import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from commands import bench, rows_of
 
-from hdpview.cli.main import app
 from hdpview.errors import DataError
+from hdpview_bench.growing import epsilon_for, grow, random_counts
+
+QUICK = "--methods histograms --workloads random-2d --trials 1 --workers 1 -o"
 
 
 def test_parts_and_budgets_are_measured_and_drawn(tmp_path: Path) -> None:
-    """Rows for each part at ε = 1 and for each budget on all rows; percents are of the part; a figure."""
-    words = ["bench", "growth", "--datasets", "heavy-tails", "--rows", "1000,90000", "--epsilon", "1,4"]
-    words += ["--methods", "histograms", "--workloads", "random-2d", "--trials", "1", "--workers", "1"]
-    done = CliRunner().invoke(app, [*words, "-o", str(tmp_path), "--format", "json"])
-    assert done.exit_code == 0, done.output
-    rows = json.loads(done.stdout)
+    words = f"growth --datasets heavy-tails --rows 1000,90000 --epsilon 1,4 {QUICK}"
+    rows = rows_of(words, tmp_path)
     assert [(row["varying"], row["rows"], row["epsilon"]) for row in rows] == [
         ("rows", 1_000, 1.0),
         ("rows", 30_000, 1.0),
@@ -29,8 +27,15 @@ def test_parts_and_budgets_are_measured_and_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "growth.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
-@pytest.mark.parametrize("words", [["--datasets", "uniform,function"], ["--rows", "many"]])
-def test_wrong_words_are_refused(words: list[str]) -> None:
-    """Two tables, or rows that are no number."""
-    done = CliRunner().invoke(app, ["bench", "growth", *words])
-    assert isinstance(done.exception, DataError)
+@pytest.mark.parametrize("words", ["--datasets uniform,function", "--rows many"])
+def test_wrong_words_are_refused(words: str) -> None:
+    assert isinstance(bench(f"growth {words}").exception, DataError)
+
+
+def test_a_budget_is_found_for_a_number_of_leaves() -> None:
+    """A fresh growth with that budget has the wanted number of leaves to within a third."""
+    counts = random_counts(20_000, 6)
+    epsilon, found = epsilon_for(counts, 500)
+    assert 0 < epsilon < Fraction("2.7")
+    for n_blocks in (found, grow(counts, epsilon).n_blocks):
+        assert 2 / 3 < n_blocks / 500 < 3 / 2

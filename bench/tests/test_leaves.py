@@ -30,7 +30,6 @@ def data_dir(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("method", ["hdpview", "privtree", "privtree:n_cut_attributes=1"])
 def test_boxes_tile_the_domain_and_hold_their_records(method: str, data_dir: Path) -> None:
-    """Volumes add up to the domain, and the block found for a record is the one box around it."""
     counts = dataset_counts("phoneme", data_dir)
     release = contender(method).release(counts, Fraction(1), Randomness.from_test_key(b"leaves"))
     leaves = leaves_of(release)
@@ -51,7 +50,6 @@ def test_boxes_tile_the_domain_and_hold_their_records(method: str, data_dir: Pat
 
 
 def test_deviations_are_those_of_the_definition(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Σ |x − mean| over all cells of a block, empty ones included, in a dense cube."""
     monkeypatch.setattr(experiments.Randomness, "fresh", lambda: Randomness.from_test_key(b"deviations"))
     found, n_empty = experiments.deviations("hdpview", "phoneme", data_dir)
     counts, leaves = experiments.one_release("hdpview", "phoneme", data_dir)
@@ -66,7 +64,6 @@ def test_deviations_are_those_of_the_definition(data_dir: Path, monkeypatch: pyt
 
 
 def test_releases_without_blocks_are_refused(data_dir: Path) -> None:
-    """A method that releases histograms has no blocks to draw."""
     counts = dataset_counts("phoneme", data_dir)
     with pytest.raises(MethodError, match="has no blocks to show"):
         leaves_of(contender("histograms").release(counts, Fraction(1), Randomness.fresh()))

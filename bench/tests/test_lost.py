@@ -1,6 +1,9 @@
-"""No charge is left without a view or a build to resume; and a planted bug is seen."""
+"""Every charge leaves a view or a build to resume, and a planted bug is detected."""
 
 from __future__ import annotations
+
+import importlib
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +12,14 @@ from hdpview_bench.mutants import MUTANTS, caught_by
 
 
 def test_random_builds_lose_nothing() -> None:
-    """Killed, out of memory, out of disk, or simply odd."""
     found = lost.rounds(8, seed=5)
     assert sum(times for what, times in found.items() if ": " in what) == 8
+
+
+def test_every_planted_bug_has_a_place() -> None:
+    for mutant in MUTANTS:
+        source = Path(str(importlib.import_module(f"hdpview.{mutant.module}").__file__)).read_text("utf-8")
+        assert source.count(mutant.old) == 1, f"{mutant.module}: {mutant.what}"
 
 
 @pytest.mark.parametrize(
@@ -23,6 +31,5 @@ def test_random_builds_lose_nothing() -> None:
     ],
 )
 def test_a_planted_bug_is_caught_by_replay(charge: str, what: str) -> None:
-    """Quick ones; the command looks at all."""
     (mutant,) = (one for one in MUTANTS if (one.charge, one.what) == (charge, what))
     assert "replay" in caught_by(mutant)

@@ -2,101 +2,45 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from enumerated import all_questions
 from scipy import stats
+from testers import laplace_scale_is_rejected, laplace_shape_is_rejected
 
-from hdpview.counts.sparse import SparseCounts
-from hdpview.domain import Integer, Schema
-from hdpview.errors import QueryError
-from hdpview.methods.protocol import Release, release_with
-from hdpview.partition.local import LocalEngine
+from dense import Ints, released, schema_of
 from hdpview.privacy.mechanism import Charge
-from hdpview.privacy.randomness import Randomness
 from hdpview_bench.contenders import KnownError
 from hdpview_bench.rivals.histograms import Histograms, ProductRelease
-from hdpview_bench.rivals.identity import MOST_CELLS, Identity, mean_share_of_cells
+from hdpview_bench.rivals.identity import Identity, mean_share_of_cells
 from hdpview_bench.workloads import WORKLOADS, CodeBoxes, draw
 
 SIZES = (5, 3, 4, 2)
 
 
-def schema_of(sizes: tuple[int, ...]) -> Schema:
-    return Schema([Integer(name=f"a{i}", min=0, max=size - 1) for i, size in enumerate(sizes)])
-
-
-def counts_of(dense: NDArray[np.int64]) -> SparseCounts:
-    cells = np.argwhere(dense > 0)
-    return SparseCounts(
-        schema_of(dense.shape), np.ascontiguousarray(cells, dtype=np.uint16), dense[tuple(cells.T)]
-    )
-
-
-def shares_of(workload: str, sizes: tuple[int, ...]) -> Iterator[tuple[float, float]]:
-    """Weight and share of cells of every question of a workload, each written out."""
-    kind, number = workload.split("-")
-    k, d = int(number[0]), len(sizes)
-    for attributes in itertools.combinations(range(d), k):
-        if kind == "range":
-            ranges = [
-                [(high - low) for low in range(sizes[a]) for high in range(low + 1, sizes[a] + 1)]
-                for a in attributes
-            ]
-        elif kind == "random":
-            ranges = [[abs(i - j) + 1 for i in range(sizes[a]) for j in range(sizes[a])] for a in attributes]
-        else:
-            ranges = [[1 if kind == "marginal" else code + 1 for code in range(sizes[a])] for a in attributes]
-        weight = (
-            1 / np.prod([len(of_one) for of_one in ranges]) if kind == "random" else 1.0
-        )  # sets are drawn alike, or questions are
-        for lengths in itertools.product(*ranges):
-            yield (
-                weight,
-                float(np.prod([length / sizes[a] for length, a in zip(lengths, attributes, strict=True)])),
-            )
-
-
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_mean_share_of_cells_is_that_of_all_questions_written_out(workload: str) -> None:
-    """The closed forms equal the average over every question of the workload, and agree with how questions
-    are drawn.
-    """
-    weights, shares = np.array(list(shares_of(workload, SIZES))).T
+    boxes, frequency = all_questions(workload, SIZES)
+    shares = ((boxes.upper - boxes.lower) / np.array(SIZES)[boxes.attribute]).prod(axis=1)
     expected = mean_share_of_cells(workload, SIZES)
-    assert expected == pytest.approx(np.average(shares, weights=weights), rel=1e-12)
-    boxes = draw(workload, SIZES, 40_000, np.random.default_rng(2))
-    assert boxes is not None
-    drawn = ((boxes.upper - boxes.lower) / np.array(SIZES)[boxes.attribute]).prod(axis=1)
-    assert (
-        abs(drawn.mean() - expected) < stats.norm.isf(5e-7) * drawn.std() / np.sqrt(len(drawn)) + 1e-12
-    )  # false-alarm rate 1e-6
-
-
-def test_a_workload_that_asks_too_much_is_refused_in_words() -> None:
-    """Four attributes cannot be asked of three, and unknown workloads are named."""
-    with pytest.raises(QueryError, match="asks about 4 attributes at once; this domain has 3"):
-        mean_share_of_cells("random-4d", (2, 2, 2))
-    with pytest.raises(QueryError, match="Did you mean 'range-1d'"):
-        mean_share_of_cells("range-1", SIZES)
+    assert expected == pytest.approx(shares @ frequency, rel=1e-12)
+    drawn_boxes = draw(workload, SIZES, 40_000, np.random.default_rng(2))
+    assert drawn_boxes is not None
+    drawn = ((drawn_boxes.upper - drawn_boxes.lower) / np.array(SIZES)[drawn_boxes.attribute]).prod(axis=1)
+    # False-alarm rate 1e-6.
+    assert abs(drawn.mean() - expected) < stats.norm.isf(5e-7) * drawn.std() / np.sqrt(len(drawn)) + 1e-12
 
 
 @pytest.mark.parametrize("workload", ["range-1d", "marginal-2", "prefix-3d", "random-4d"])
 def test_identitys_error_is_the_one_it_says(workload: str) -> None:
-    """Mean squared error over 500 releases agrees with the formula (t-test, false-alarm rate 1e-6), which
-    would reject it if 30 % off.
-    """
+    """500 releases; a t-test at 1e-6 would reject a formula 30% off."""
     dense, n = np.random.default_rng(4).integers(0, 9, (8, 5, 6, 3)), 500
     boxes = draw(workload, dense.shape, 1_000, np.random.default_rng(6))
     assert boxes is not None
-    truth = release_of(Identity(), dense, Fraction(10**4), b"truth").answer(
-        boxes
-    )  # at this budget no cell has noise
-    releases = (release_of(Identity(), dense, Fraction(1, 5), b"%d" % i) for i in range(n))
+    truth = released(Identity(), dense, 10**4, b"truth")[0].answer(boxes)  # no cell has noise
+    releases = (released(Identity(), dense, Fraction(1, 5), b"%d" % i)[0] for i in range(n))
     squared = np.array([((release.answer(boxes) - truth) ** 2).mean() for release in releases])
     expected = Identity().expected_rmse(workload, schema_of(dense.shape), 0.2) ** 2
     margin = stats.t.isf(5e-7, n - 1) * squared.std(ddof=1) / np.sqrt(n)
@@ -104,29 +48,16 @@ def test_identitys_error_is_the_one_it_says(workload: str) -> None:
     assert isinstance(Identity(), KnownError)
 
 
-def release_of(
-    method: Identity | Histograms, dense: NDArray[np.int64], epsilon: Fraction, key: bytes
-) -> Release:
-    return release_with(method, counts_of(dense), epsilon, Randomness.from_test_key(key), LocalEngine(1))[0]
-
-
-def test_identity_refuses_what_it_cannot_hold() -> None:
-    """The limit is where it says, and the words name it."""
-    assert Identity().why_infeasible(schema_of((1000, 1000, 20)), 1.0) is None
-    assert MOST_CELLS == 1000 * 1000 * 20
-    assert "2e+07 at most" in str(Identity().why_infeasible(schema_of((1000, 1000, 21)), 1.0))
+def histograms_of(dense: Ints, epsilon: Fraction | int, key: bytes) -> ProductRelease:
+    release, charges = released(Histograms(), dense, epsilon, key)
+    assert charges == (Charge("noise on histograms", Fraction(epsilon) / dense.ndim, dense.ndim),)
+    assert isinstance(release, ProductRelease)
+    return release
 
 
 def test_histograms_are_noisy_with_a_share_of_the_budget_each() -> None:
-    """d histograms cost ε/d each. Without noise they are the marginals, and answers are products of their
-    shares.
-    """
     dense = np.random.default_rng(8).integers(0, 50, SIZES)
-    release, charges = release_with(
-        Histograms(), counts_of(dense), Fraction(4000), Randomness.from_test_key(b"h"), LocalEngine(1)
-    )
-    assert charges == (Charge("noise on histograms", Fraction(1000), 4),)
-    assert isinstance(release, ProductRelease)
+    release = histograms_of(dense, 4000, b"h")
     assert release.total == pytest.approx(dense.sum(), rel=1e-12)
     for a, shares in enumerate(release.shares):
         assert shares * dense.sum() == pytest.approx(dense.sum(axis=tuple(b for b in range(4) if b != a)))
@@ -136,15 +67,24 @@ def test_histograms_are_noisy_with_a_share_of_the_budget_each() -> None:
 
 
 def test_histograms_with_noise_are_counts_of_one_table() -> None:
-    """However large the noise, shares are non-negative and sum to 1; with nothing left of the total they are
-    even.
-    """
     dense = np.zeros(SIZES, dtype=np.int64)
     dense[0, 0, 0, 0] = 3
     totals = []
     for i in range(40):
-        release = release_of(Histograms(), dense, Fraction(1, 10), b"%d" % i)
-        assert isinstance(release, ProductRelease)
+        release = histograms_of(dense, Fraction(1, 10), b"%d" % i)
         assert all((shares >= 0).all() and shares.sum() == pytest.approx(1) for shares in release.shares)
         totals.append(release.total)
     assert min(totals) == 0 < max(totals)
+
+
+def test_each_histogram_has_the_noise_of_its_share() -> None:
+    """Discrete Laplace of scale 2/ε for two attributes, 60,000 bins; scales 5% off are rejected (1e-6)."""
+    each = 100_000
+    dense = np.zeros((60_000, 2), np.int64)
+    dense[:, 0] = each
+    release = histograms_of(dense, Fraction(1, 10), b"noise")
+    noise = np.round(release.shares[0] * release.total - each).astype(np.int64)  # the constant is about 0.1
+    assert not laplace_scale_is_rejected(noise, 20.0)
+    assert not laplace_shape_is_rejected(noise, 20.0)
+    assert laplace_scale_is_rejected(noise, 21.0)
+    assert laplace_scale_is_rejected(noise, 19.0)

@@ -17,15 +17,11 @@ from scipy import stats
 from testers import (
     FALSE_ALARM,
     frequencies_are_rejected,
-    frequency_is_rejected,
     laplace_scale_is_rejected,
     laplace_shape_is_rejected,
 )
 
-from hdpview.counts.sparse import SparseCounts
-from hdpview.domain import Integer, Schema
-from hdpview.methods.protocol import release_with
-from hdpview.partition.local import LocalEngine
+from dense import released
 from hdpview.privacy.mechanism import Charge
 from hdpview.privacy.randomness import Randomness
 from hdpview_bench.rivals.budget import Draws
@@ -37,19 +33,10 @@ Box = tuple[tuple[int, int], ...]
 N_TREES = 2_000
 
 
-def counts_of(dense: NDArray[np.int64]) -> SparseCounts:
-    schema = Schema([Integer(name=f"a{i}", min=0, max=size - 1) for i, size in enumerate(dense.shape)])
-    cells = np.argwhere(dense > 0)
-    return SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), dense[tuple(cells.T)])
-
-
 def grow(
     dense: NDArray[np.int64], epsilon: Fraction, key: bytes, n_cut: int | None = None
 ) -> PrivtreeRelease:
-    method = Privtree(n_cut)
-    release, charges = release_with(
-        method, counts_of(dense), epsilon, Randomness.from_test_key(key), LocalEngine(1)
-    )
+    release, charges = released(Privtree(n_cut), dense, epsilon, key)
     assert charges == (Charge("grow the tree", epsilon / 2), Charge("noise on counts", epsilon / 2))
     assert isinstance(release, PrivtreeRelease)
     return release
@@ -63,7 +50,7 @@ def leaves_of(release: PrivtreeRelease) -> dict[Box, float]:
         tuple(zip(low, high, strict=True))
         for low, high in zip(release.lower.tolist(), release.upper.tolist(), strict=True)
     }
-    found: dict[Box, float] = {}
+    count_of_box: dict[Box, float] = {}
     ends = [*release.first.tolist(), len(release.transformed)]
     for i, (start, end) in enumerate(itertools.pairwise(ends)):
         counts = release.transformed[start:end].copy()
@@ -78,11 +65,11 @@ def leaves_of(release: PrivtreeRelease) -> dict[Box, float]:
                     box[a][1 - (child >> bit & 1)] = int(middle[a])
             key: Box = tuple((low, high) for low, high in box)
             if key not in was_split or len(counts) == 1:
-                found[key] = count
+                count_of_box[key] = count
             else:
                 assert count == 0
-    assert len(found) == release.n_blocks
-    return found
+    assert len(count_of_box) == release.n_blocks
+    return count_of_box
 
 
 def naive_tree(dense: NDArray[np.int64], epsilon: float, n_cut: int, rng: Generator) -> frozenset[Box]:
@@ -129,9 +116,7 @@ def samples_differ(one: Counter[frozenset[Box]], other: Counter[frozenset[Box]])
 
 @pytest.mark.parametrize("n_cut", [None, 1])
 def test_trees_have_the_law_of_full_enumeration(n_cut: int | None) -> None:
-    """2,000 trees agree with 2,000 in which every child is made and tested; those of a budget 1.4 times as
-    large are told apart.
-    """
+    """2,000 trees against 2,000 in which every child is tested; a budget 1.4 times as large is rejected."""
     dense = np.array([[9, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 3]])
     ours = Counter(frozenset(leaves_of(grow(dense, Fraction(2), b"%d" % i, n_cut))) for i in range(N_TREES))
     rng, k = np.random.default_rng(9), n_cut or 2
@@ -145,9 +130,7 @@ def test_trees_have_the_law_of_full_enumeration(n_cut: int | None) -> None:
 @pytest.mark.parametrize("n_children", [2, 4, 64, 2**22])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)])
 def test_noise_and_bias_follow_the_papers_formulas(n_children: int, epsilon: Fraction) -> None:
-    """λ = (2β − 1)/((β − 1)ε), δ = λ ln β; the chance to split is Laplace's tail at the biased count, and
-    1/(2β) for an empty block.
-    """
+    """λ = (2β − 1)/((β − 1)ε), δ = λ ln β; an empty block splits with probability 1/(2β)."""
     rule = SplitRule.choose(n_children, epsilon)
     assert rule.noise_scale == pytest.approx((2 * n_children - 1) / (n_children - 1) / float(epsilon))
     assert rule.bias_per_level == pytest.approx(rule.noise_scale * math.log(n_children))
@@ -162,9 +145,7 @@ def test_noise_and_bias_follow_the_papers_formulas(n_children: int, epsilon: Fra
 @pytest.mark.parametrize("n_children", [2, 4, 64])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
 def test_the_whole_path_costs_no_more_than_the_budget(n_children: int, epsilon: Fraction) -> None:
-    """Along a path with one record more, losses of all decisions stay below ε together, whatever the counts;
-    some come near.
-    """
+    """The losses of all decisions along a path stay below ε together, whatever the counts."""
     rule, worst = SplitRule.choose(n_children, epsilon), 0.0
     step = max(1, round(rule.bias_per_level))
     for counts in itertools.product(
@@ -184,31 +165,8 @@ def test_the_whole_path_costs_no_more_than_the_budget(n_children: int, epsilon: 
     assert 0.3 * epsilon < worst <= epsilon
 
 
-def test_empty_children_are_chosen_each_by_itself() -> None:
-    """Of 61 empty children among 64, each is chosen with chance 1/4, their number is binomial, and occupied
-    ones never are (1e-6 each).
-    """
-    occupied, draws, n = (
-        np.array([3, 7, 8]),
-        Draws(Randomness.from_test_key(b"empty").root_key("children")),
-        20_000,
-    )
-    chosen = [empty_children_to_split(occupied, 64, 0.25, draws) for _ in range(n)]
-    hits = np.bincount(np.concatenate([np.array(of_one, dtype=int) for of_one in chosen]), minlength=64)
-    assert len(hits) == 64
-    assert (hits[occupied] == 0).all()
-    assert not any(frequency_is_rejected(int(hits[i]), n, 0.25) for i in range(64) if i not in occupied)
-    assert frequency_is_rejected(int(hits.sum()), 61 * n, 0.25 * 1.05)
-    number = np.clip([len(of_one) for of_one in chosen], 7, 24) - 7
-    inner = stats.binom.pmf(np.arange(8, 24), 61, 0.25)
-    law = np.array([stats.binom.cdf(7, 61, 0.25), *inner, stats.binom.sf(23, 61, 0.25)])
-    assert not frequencies_are_rejected(np.bincount(number, minlength=18), law)
-
-
 def test_empty_children_of_a_huge_split_are_found_at_once() -> None:
-    """Among 2^22 children about one half of one is chosen per split: a Poisson number, and never more work
-    than that.
-    """
+    """Among 2^22 children about one half of one is chosen per split: a Poisson number."""
     draws = Draws(Randomness.from_test_key(b"empty").root_key("huge"))
     number = [len(empty_children_to_split(np.array([5]), 2**22, 0.5 / 2**22, draws)) for _ in range(8_000)]
     law = [*stats.poisson.pmf([0, 1, 2], 0.5), stats.poisson.sf(2, 0.5)]
@@ -216,14 +174,12 @@ def test_empty_children_of_a_huge_split_are_found_at_once() -> None:
 
 
 def test_every_leaf_has_the_noise_that_was_paid_for() -> None:
-    """Leaves of empty tables are noise alone: discrete Laplace of scale 2/ε, occupied or not, and scales 5 %
-    off are rejected.
-    """
-    found: list[float] = []
+    """Discrete Laplace of scale 2/ε on empty leaves; scales 5% off are rejected."""
+    noise_of_leaves: list[float] = []
     for i in range(40):
         leaves = leaves_of(grow(np.zeros((2,) * 11, dtype=np.int64), Fraction(1, 5), b"leaves %d" % i))
-        found += leaves.values() if len(leaves) > 1 else []
-    noise = np.array(found).astype(np.int64)
+        noise_of_leaves += leaves.values() if len(leaves) > 1 else []
+    noise = np.array(noise_of_leaves).astype(np.int64)
     assert len(noise) > 20_000
     assert not laplace_scale_is_rejected(noise, 10.0)
     assert not laplace_shape_is_rejected(noise, 10.0)
@@ -235,9 +191,6 @@ def test_every_leaf_has_the_noise_that_was_paid_for() -> None:
 def test_leaves_tile_the_domain_and_answers_are_their_overlaps(
     sizes: tuple[int, ...], n_cut: int | None
 ) -> None:
-    """Answers and marginals equal those of a dense array in which every leaf spreads its count evenly over
-    its cells.
-    """
     rng = np.random.default_rng(sum(sizes))
     for i in range(4):
         dense = rng.integers(0, 3, sizes) * rng.integers(0, 40, sizes)
@@ -262,15 +215,3 @@ def test_leaves_tile_the_domain_and_answers_are_their_overlaps(
                 for a, low, high in zip(boxes.attribute[j], boxes.lower[j], boxes.upper[j], strict=True):  # type: ignore[union-attr]
                     place[a] = slice(low, high)
                 assert answer == pytest.approx(spread[tuple(place)].sum(), abs=1e-9)
-
-
-def test_with_one_attribute_at_a_time_they_take_turns() -> None:
-    """Splits of depth 0, 1, 2, … halve attributes 0, 1, 2, 0, … as long as they can be halved."""
-    dense = np.zeros((8, 2, 4), dtype=np.int64)
-    dense[0, 0, 0] = 10**6
-    release = grow(dense, Fraction(50), b"turns", 1)
-    around = [
-        i for i in range(len(release.first)) if (release.lower[i] == 0).all()
-    ]  # the path to the only occupied cell
-    path = sorted(around, key=lambda i: -int(release.upper[i].prod()))
-    assert [int(np.flatnonzero(release.bit[i] >= 0)[0]) for i in path] == [0, 1, 2, 0, 2, 0]

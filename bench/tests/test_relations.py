@@ -48,10 +48,9 @@ class Altered:
 
 
 def test_relations_are_those_with_an_order_and_enough_records() -> None:
-    """Nothing has a mean of c, and groups of fewer than 100 records do not count."""
-    found = exact_relations(three_attributes())
-    assert {relation.value for relation in found} == {0, 1}
-    by_a = next(relation for relation in found if (relation.group, relation.value) == (0, 1))
+    relations = exact_relations(three_attributes())
+    assert {relation.value for relation in relations} == {0, 1}
+    by_a = next(relation for relation in relations if (relation.group, relation.value) == (0, 1))
     assert by_a.codes.tolist() == [0, 1, 2]
     assert by_a.exact_means == pytest.approx([0.25, 2.5, 4.75])
     assert by_a.exact_records.tolist() == [400, 400, 400]
@@ -70,14 +69,12 @@ def test_slopes_are_what_is_left_of_a_relation(keep: float) -> None:
 
 
 def test_tables_without_relations_have_none() -> None:
-    """Independent attributes: no slope is made up."""
     counts = dataset_counts("uniform", None)
     assert relation_errors(Altered(counts, 1.0), exact_relations(counts)) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_populated_cells_hold_the_record_they_were_drawn_at(k: int) -> None:
-    """None is empty, attributes differ, and any order of rows gives the same cells."""
     counts = dataset_counts("heavy-tails", None)
     boxes = populated_cells(counts, k, 500, np.random.default_rng(1))
     truth = unprotected(counts.exact_box_counts(boxes))
@@ -90,7 +87,6 @@ def test_populated_cells_hold_the_record_they_were_drawn_at(k: int) -> None:
 
 
 def test_ranges_and_cells_lie_inside_the_domain() -> None:
-    """Every box has a code at least, and no more than there are; every attribute is asked about."""
     sizes = (7, 2, 30, 4)
     for draw in (random_ranges, random_cells):
         boxes = draw(sizes, 3, 400, np.random.default_rng(0))
@@ -102,7 +98,6 @@ def test_ranges_and_cells_lie_inside_the_domain() -> None:
 
 @pytest.mark.parametrize("name", EXTREMES)
 def test_extreme_tables_are_the_same_in_every_run(name: str) -> None:
-    """And have as many rows as they say; a part of them has as many as asked for."""
     counts = dataset_counts(name, None)
     assert counts.exact_counts.sum() == N_ROWS
     assert (dataset_counts(name, None).exact_codes == counts.exact_codes).all()

@@ -4,7 +4,6 @@ implementation.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from fractions import Fraction
 
@@ -15,37 +14,19 @@ from numpy.typing import NDArray
 from scipy import stats
 from testers import FALSE_ALARM, absolute_error, cut_scores, laplace_scale_is_rejected
 
-from hdpview.counts.sparse import SparseCounts
-from hdpview.domain import Integer, Schema
-from hdpview.errors import MethodError
-from hdpview.methods.protocol import ViewRelease, release_with
-from hdpview.partition.local import LocalEngine
+from dense import counts_of, released
+from hdpview.methods.protocol import ViewRelease
 from hdpview.privacy.mechanism import Charge
-from hdpview.privacy.randomness import Randomness
 from hdpview.view.blocks import fault_in_tiling
 from hdpview_bench.rivals.ripost import Ripost, chance_to_stop, choose_cut, level_share
 
 N_TREES = 1_500
 
 
-def counts_of(dense: NDArray[np.int64]) -> SparseCounts:
-    schema = Schema([Integer(name=f"a{i}", min=0, max=size - 1) for i, size in enumerate(dense.shape)])
-    cells = np.argwhere(dense > 0)
-    return SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), dense[tuple(cells.T)])
-
-
 def build(dense: NDArray[np.int64], epsilon: Fraction, key: bytes) -> ViewRelease:
-    release, charges = release_with(
-        Ripost(), counts_of(dense), epsilon, Randomness.from_test_key(key), LocalEngine(1)
-    )
-    assert charges == tuple(
-        Charge(purpose, Fraction(share) * epsilon)
-        for purpose, share in [
-            ("decide when to stop", "0.27"),
-            ("choose cuts", "0.03"),
-            ("noise on counts", "0.7"),
-        ]
-    )
+    release, charges = released(Ripost(), dense, epsilon, key)
+    shares = {"decide when to stop": "0.27", "choose cuts": "0.03", "noise on counts": "0.7"}
+    assert charges == tuple(Charge(name, Fraction(share) * epsilon) for name, share in shares.items())
     assert isinstance(release, ViewRelease)
     return release
 
@@ -93,7 +74,6 @@ def test_shares_of_all_levels_sum_to_one() -> None:
 
 
 def test_the_chance_to_stop_is_laplaces() -> None:
-    """P[value + Lap(scale) ≤ threshold], against another implementation of the distribution."""
     for value in (0.0, 1.0, 7.5, 300.0):
         for scale in (0.5, 46.0, 1e4):
             for threshold in (0.0, 1.43, 50.0):
@@ -103,9 +83,7 @@ def test_the_chance_to_stop_is_laplaces() -> None:
 
 @pytest.mark.parametrize("kind", ["sparse", "dense", "mixed", "empty"])
 def test_cuts_are_drawn_by_the_exponential_mechanism(kind: str) -> None:
-    """Over an even grid of 20,000 draws every cut comes up as often as its weight says, to within one draw on
-    either side.
-    """
+    """Over an even grid of 20,000 draws, to within one draw on either side."""
     rng, n = np.random.default_rng(7), 20_000
     highest = {
         "sparse": (0, 0, 0, 0, 0, 0, 1),
@@ -137,9 +115,7 @@ def test_cuts_are_drawn_by_the_exponential_mechanism(kind: str) -> None:
 
 
 def test_trees_have_as_many_leaves_as_naive_ones() -> None:
-    """Numbers of leaves of 1,500 trees have the law of 1,500 naive ones (chi-square, 1e-6); half the budget
-    is told apart.
-    """
+    """1,500 trees each (chi-square at 1e-6); half the budget is rejected."""
     dense = np.array([[60, 0, 1], [0, 0, 0], [2, 0, 300]])
     ours = [len(build(dense, Fraction(1), b"%d" % i).components) for i in range(N_TREES)]
     rng = np.random.default_rng(3)
@@ -157,9 +133,6 @@ def samples_differ(one: list[int], other: list[int]) -> bool:
 
 @pytest.mark.parametrize("sizes", [(7, 5, 3), (1, 9), (30,), (2, 2, 2, 2, 2)])
 def test_leaves_tile_the_domain_and_hold_the_counts(sizes: tuple[int, ...]) -> None:
-    """Leaves are those of a tree of cuts; with a budget that leaves no noise on counts they hold exactly the
-    records inside them.
-    """
     dense = np.random.default_rng(1).integers(0, 4, sizes) ** 3
     for i in range(10):
         blocks = build(dense, Fraction(500), b"%d" % i).components
@@ -169,22 +142,10 @@ def test_leaves_tile_the_domain_and_hold_the_counts(sizes: tuple[int, ...]) -> N
 
 
 def test_leaves_have_the_noise_that_was_paid_for() -> None:
-    """Leaves of empty tables are noise of scale 1/(0.7 ε) alone, and a scale 10 % off is rejected
-    (false-alarm rate 1e-6).
-    """
+    """Scale 1/(0.7 ε) on empty leaves; a scale 10% off is rejected (1e-6)."""
     releases = [build(np.zeros((16, 16), np.int64), Fraction(1, 10), b"%d" % i) for i in range(3_000)]
     noise = np.concatenate([release.components.noisy_counts for release in releases])
     scale = 1 / (0.7 * 0.1)
     assert not laplace_scale_is_rejected(noise, scale)
     assert laplace_scale_is_rejected(noise, 1.1 * scale)
     assert releases[0].components.noise_scale == pytest.approx(scale)
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("partition_share", 1.0), ("first_phase_share", 0), ("threshold_in_scales", math.inf)],
-)
-def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
-    """The message names the setting and the value."""
-    with pytest.raises(MethodError, match=f"{setting} must .* not {value!r}"):
-        Ripost(**{setting: value})

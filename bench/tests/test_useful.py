@@ -1,19 +1,15 @@
-"""Everyday questions: asked, compared with the truth, and called by one of three words."""
+"""Everyday questions: asked, compared with the truth, and labelled by usefulness."""
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
-from typer.testing import CliRunner
+from commands import rows_of
 
-from hdpview.cli.main import app
 from hdpview.query.errors.ends import usefulness
 from hdpview_bench.useful import KINDS
 
 
 def test_words_follow_the_width_of_an_interval() -> None:
-    """Within 10 % or one point is useful; as wide as the estimate and more than ten points is unknown."""
     estimate = np.array([1_000.0, 1_000.0, 20.0, 20.0, 0.3])
     half = np.array([90.0, 400.0, 60.0, 3_000.0, 0.02])
     unit = np.array([10_000.0, 10_000.0, 10_000.0, 10_000.0, 1.0])
@@ -22,18 +18,13 @@ def test_words_follow_the_width_of_an_interval() -> None:
 
 
 def test_a_difference_is_useful_if_its_sign_is_known() -> None:
-    """Whatever its size: people ask which of two is larger."""
     difference, half = np.array([0.3, 0.3, 0.001]), np.array([0.2, 0.4, 0.005])
     words = usefulness(difference, difference - half, difference + half, 1.0, is_difference=True)
     assert words.tolist() == ["useful", "unknown", "useful"]
 
 
 def test_bench_useful_prints_a_row_per_kind() -> None:
-    """Of a small table; shares of the three words add up to one."""
-    words = ["bench", "useful", "--datasets", "uniform", "--questions", "25", "--format", "json"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    rows = json.loads(done.stdout)
+    rows = rows_of("useful --datasets uniform --questions 25")
     assert [row["kind"] for row in rows] == list(KINDS)
     assert all(
         abs(row["useful"] + row["rough"] + row["unknown"] - 1.0) < 1e-9 for row in rows if row["questions"]

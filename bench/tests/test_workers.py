@@ -1,4 +1,4 @@
-"""Tasks in processes with limits: results come back, and what goes wrong stops one task alone."""
+"""Tasks in processes with limits: results come back, and a failure stops only its own task."""
 
 from __future__ import annotations
 
@@ -39,15 +39,13 @@ def outcomes(*tasks: str, limits: Limits = GENEROUS, n_workers: int = 1) -> dict
 
 
 def test_one_process_does_many_tasks_and_survives_refusals_and_mistakes() -> None:
-    """Refusals in words and mistakes end a task, not its process; only mistakes count as unexpected."""
-    found = outcomes("one", "refuse", "stumble", "two")
-    assert found["one"] == found["two"]
-    assert found["refuse"] == Stopped("Too large; use a smaller one.")
-    assert found["stumble"] == Stopped("ZeroDivisionError: a mistake", expected=False)
+    results = outcomes("one", "refuse", "stumble", "two")
+    assert results["one"] == results["two"]
+    assert results["refuse"] == Stopped("Too large; use a smaller one.")
+    assert results["stumble"] == Stopped("ZeroDivisionError: a mistake", expected=False)
 
 
 def test_memory_beyond_the_limit_is_refused_and_the_next_task_goes_on() -> None:
-    """Half a GiB does not fit into a limit of a quarter, and does into one."""
     stopped = outcomes("hoard", "one", limits=Limits(60, 2**28))
     assert stopped["hoard"] == Stopped("It needed more than the limit of 0.25 GiB of memory.")
     assert isinstance(stopped["one"], int)
@@ -55,23 +53,19 @@ def test_memory_beyond_the_limit_is_refused_and_the_next_task_goes_on() -> None:
 
 
 def test_a_task_that_takes_too_long_or_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process is killed at its deadline, or found dead; a new one does the rest."""
     monkeypatch.setattr("hdpview_bench.workers._START_SECONDS", 0.0)
     assert outcomes("sleep", limits=Limits(0.1, 2**30)) == {"sleep": Stopped("It did not end within 0.5 s.")}
     monkeypatch.undo()
-    found = outcomes("compute", "one", limits=Limits(1.0, 2**30))
-    assert found["compute"] == Stopped("It needed more than the limit of 1 s of computing time.")
-    assert isinstance(found["one"], int)
-    found = outcomes("die", "one")
-    assert isinstance(found["die"], Stopped)
-    assert "exit code 9" in found["die"].reason
-    assert isinstance(found["one"], int)
+    results = outcomes("compute", "one", limits=Limits(1.0, 2**30))
+    assert results["compute"] == Stopped("It needed more than the limit of 1 s of computing time.")
+    assert isinstance(results["one"], int)
+    results = outcomes("die", "one")
+    assert isinstance(results["die"], Stopped)
+    assert "exit code 9" in results["die"].reason
+    assert isinstance(results["one"], int)
 
 
 def test_tasks_are_taken_only_when_a_process_is_free() -> None:
-    """With one process, the second task is chosen after the first result is known: a runner may then leave it
-    out.
-    """
     known: list[str] = []
 
     def tasks() -> Iterator[str]:
@@ -85,7 +79,6 @@ def test_tasks_are_taken_only_when_a_process_is_free() -> None:
 
 
 def test_an_abandoned_run_leaves_no_process_behind() -> None:
-    """Closing the results ends the processes."""
     results = in_processes(act, itertools.repeat("one"), GENEROUS, 1)
     _, pid = next(results)
     results.close()
@@ -94,7 +87,6 @@ def test_an_abandoned_run_leaves_no_process_behind() -> None:
 
 
 def test_limits_of_memory_are_written_as_people_do() -> None:
-    """Units are powers of 1024; anything else is refused in words."""
     assert memory_bytes("4GB") == 4 * 2**30
     assert memory_bytes(" 1.5 gib ") == 3 * 2**29
     with pytest.raises(DataError, match="written like 4GB"):

@@ -1,4 +1,4 @@
-"""Docstrings as the reference shows them: names that they explain become a list, and examples become code."""
+"""Format docstrings for the reference: definitions become a list, and examples become code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import griffe
 
-# `name: what it is`, or several names with commas between them, and the indented lines below.
+# `name: definition`, or several names with commas between them, and the indented lines below.
 _EXPLAINED = re.compile(r"^(?P<names>[a-z_]+(?:, [a-z_]+)*): (?P<text>\S.*(?:\n[ ]+\S.*)*)$", re.MULTILINE)
 # A sentence with a colon, and such names indented below it.
 _HEADED = re.compile(r"^(?P<head>[A-Z][a-z ]+ [a-z ]+):\n(?P<body>(?:[ ]{4}.*\n?)+)", re.MULTILINE)
@@ -30,10 +30,10 @@ def as_markdown(text: str) -> str:
     return _EXAMPLE.sub(r"```python\n\1\n```", text)
 
 
-def _without_indent(found: re.Match[str]) -> str:
-    return f"**{found['head']}**\n\n" + re.sub(r"^[ ]{4}", "", found["body"], flags=re.MULTILINE)
+def _without_indent(match: re.Match[str]) -> str:
+    return f"**{match['head']}**\n\n" + re.sub(r"^[ ]{4}", "", match["body"], flags=re.MULTILINE)
 
 
-def _item(found: re.Match[str]) -> str:
-    names = ", ".join(f"`{name}`" for name in found["names"].split(", "))
-    return f"- {names}: {' '.join(found['text'].split())}"
+def _item(match: re.Match[str]) -> str:
+    names = ", ".join(f"`{name}`" for name in match["names"].split(", "))
+    return f"- {names}: {' '.join(match['text'].split())}"

@@ -75,7 +75,7 @@ def _grid(drawing: Drawing, x: float, y: float) -> None:
 
 
 def draw_blocks(rng: Generator) -> None:
-    """What a block is: cells with records, cut into blocks, each with a noisy count."""
+    """Blocks: cells with records, cut into blocks, each with a noisy count."""
     drawing = Drawing(800, 250, "Records in cells, and the same cells gathered in blocks with noisy counts")
     cells = _records(rng)
     left, right, top = 60, 460, 40
@@ -135,7 +135,7 @@ def _bars(
 
 
 def draw_components() -> None:
-    """What a component is: a weight and a histogram per attribute; together they make dependence."""
+    """Components: a weight and a histogram per attribute; together they express dependence."""
     drawing = Drawing(800, 292, "Two components, each a weight and a histogram per attribute, and their sum")
     at = np.arange(16)
     ages = [np.exp(-(((at - centre) / 2.6) ** 2)) + 0.02 for centre in (4, 11)]
@@ -172,7 +172,7 @@ def draw_components() -> None:
 
 
 def draw_intervals(rng: Generator) -> None:
-    """What an interval says: the three kinds for one answer, and how often the typical one holds."""
+    """Intervals: the three kinds for one answer, and how often the typical one contains the truth."""
     drawing = Drawing(
         800, 300, "Three intervals around one answer, and twenty intervals of which nineteen hold the truth"
     )
@@ -195,7 +195,7 @@ def draw_intervals(rng: Generator) -> None:
     drawing.text(20, 268, "typical: noise, and the model’s error as measured", 12)
     drawing.text(20, 286, "guaranteed: whatever the data look like", 12)
     left, middle = 450, 620
-    drawing.text(left, 24, "Twenty answers at 95 %", 14)
+    drawing.text(left, 24, "Twenty answers at 95%", 14)
     errors = np.clip(rng.normal(0, 30, 20), -52, 52)
     errors[13] = 84
     for i, error in enumerate(errors):

@@ -1,5 +1,5 @@
-"""Pages of the documentation site that are made from the code when MkDocs builds it: the reference of the
-command line, and the page that the gallery shows.
+"""Pages of the documentation site that MkDocs generates from the code: the reference of the command line, and
+the gallery's published page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links to examples lead out of docs/ in the repository, and stay inside on the site."""
+    """Replace links to examples, which lead out of docs/ in the repository, by links inside the site."""
     depth = page.file.src_uri.count("/")
     outside, inside = "../" * (depth + 1), "../" * depth
     return re.sub(rf"\]\({re.escape(outside)}examples/", f"]({inside}examples/", markdown)
@@ -46,7 +46,7 @@ def published_demo() -> bytes:
 
 
 def command_line_page() -> str:
-    """Every command with its help, arguments and options, as the command line itself states them."""
+    """Every command with its help, arguments and options, from the command line itself."""
     import typer
 
     from hdpview.cli.main import app

@@ -39,43 +39,23 @@ if TYPE_CHECKING:
     from hdpview.refine import refine
     from hdpview.wishes import Wishes
 
-_HOME = {  # module of each public name; imported on first use, so that the command line starts fast
-    "Answer": "query.interval.answers",
-    "Answers": "query.interval.answers",
-    "Boolean": "domain",
-    "BudgetError": "errors",
-    "Category": "domain",
-    "DataError": "errors",
-    "Comparison": "query.interval.statistics",
-    "Concern": "counts.losses",  # the name of SchemaWarning up to version 0.2
-    "Date": "domain",
-    "Datetime": "domain",
-    "Estimate": "forecast",
-    "Hdpview": "methods",
-    "HdpviewError": "errors",
-    "Integer": "domain",
-    "InternalError": "errors",
-    "Interval": "query.interval.answers",
-    "LossError": "errors",
-    "MethodError": "errors",
-    "PView": "pview",
-    "QualityReport": "query.quality",
-    "QueryError": "errors",
-    "Real": "domain",
-    "Schema": "domain",
-    "SchemaError": "errors",
-    "SchemaWarning": "counts.losses",
-    "Statistic": "query.interval.statistics",
-    "TextFormat": "domain",
-    "ViewFileError": "errors",
-    "Wishes": "wishes",
-    "build": "build",
-    "estimate": "forecast",
-    "merge": "pview",
-    "open": "pview",
-    "preview": "build",
+# Public names by module; they are imported on first use, so that the command line starts fast.
+_NAMES = {
+    "build": "build preview",
+    "counts.losses": "SchemaWarning Concern",  # named Concern up to version 0.2
+    "domain": "Boolean Category Date Datetime Integer Real Schema TextFormat",
+    "errors": "BudgetError DataError HdpviewError InternalError LossError MethodError QueryError SchemaError "
+    "ViewFileError",
+    "forecast": "Estimate estimate",
+    "methods": "Hdpview",
+    "pview": "PView merge open",
+    "query.interval.answers": "Answer Answers Interval",
+    "query.interval.statistics": "Comparison Statistic",
+    "query.quality": "QualityReport",
     "refine": "refine",
+    "wishes": "Wishes",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Answer",

@@ -1,4 +1,4 @@
-"""One exception tree; every message says what is wrong and what to do next.
+"""One exception tree. Every message names the problem and the next step.
 
 HdpviewError
 ├── SchemaError      the public description of the table is invalid
@@ -21,8 +21,8 @@ from typing import Any
 _MAX_QUOTED = 60  # characters of a value in a message
 _MAX_NAME = 200  # characters of a name that is compared with known ones
 # Modules that `pip install hdpview` leaves out, and the extra that installs them.
-_EXTRAS = {"numba": "build", "opendp": "build", "vl_convert": "plot"}
-_NEEDED_FOR = {"build": "Building views", "plot": "Saving pictures as PNG, SVG or PDF"}
+_EXTRAS = {"numba": "build", "opendp": "build", "pyspark": "spark", "vl_convert": "plot"}
+_NEEDED_FOR = {"build": "Building views", "plot": "Saving PNG, SVG or PDF files", "spark": "engine='spark'"}
 
 
 class HdpviewError(Exception):
@@ -38,7 +38,7 @@ class DataError(HdpviewError):
 
 
 class LossError(DataError):
-    """A build would lose much of a table, and nobody has accepted that. Nothing was spent.
+    """A build would lose much of a table, and this was not accepted. Nothing was spent.
 
     warnings: what would be lost, as sentences for the curator, the blocking ones first.
     """
@@ -53,7 +53,7 @@ class LossError(DataError):
 
 
 class LossWarning(UserWarning):
-    """A build loses a little of a table: less than would stop it."""
+    """A build loses a little of a table, too little to stop it."""
 
 
 class BudgetError(HdpviewError):
@@ -85,7 +85,7 @@ class InternalError(HdpviewError):
 
 
 def missing_extra(problem: ModuleNotFoundError) -> HdpviewError | None:
-    """The error that says which extra to install, if the missing module belongs to one; else None."""
+    """The error that names the extra to install, if the missing module belongs to one; else None."""
     module = (problem.name or "").partition(".")[0]
     extra = _EXTRAS.get(module)
     if extra is None:
@@ -111,11 +111,11 @@ def unknown_name(kind: str, name: str, known: Iterable[str], where: str) -> str:
     "Unknown attribute 'educaton'. Did you mean 'education'? This view has: age, education."
     """
     names = list(known)
-    close = get_close_matches(name, names, n=1) if len(name) <= _MAX_NAME else []
-    hint = f" Did you mean {quoted(close[0])}?" if close else ""
-    listed = ", ".join(map(shortened, names[:20])) + (
-        f", … ({len(names)} in total)" if len(names) > 20 else ""
-    )
+    by_lower_case = {each.lower(): each for each in names}
+    close = get_close_matches(name.lower(), by_lower_case, n=1) if len(name) <= _MAX_NAME else []
+    hint = f" Did you mean {quoted(by_lower_case[close[0]])}?" if close else ""
+    further = f", … ({len(names)} in total)" if len(names) > 20 else ""
+    listed = ", ".join(map(shortened, names[:20])) + further
     return f"Unknown {kind} {quoted(name)}.{hint} {where}: {listed}."
 
 

@@ -1,10 +1,9 @@
 """Numba, with a cache of compiled kernels that notices every change of the functions they call.
 
 Numba recompiles a kernel when its own file changes, but not when a function that it calls in another file
-does, so a fix would not take effect. Here the stamp of each kernel is a hash of all sources that may hold
+does, so a fix would not take effect. Here the stamp of each kernel is a hash of all sources that hold
 kernels. Numba still chooses where to keep the cache (NUMBA_CACHE_DIR), and other packages are not affected.
-
-Modules with kernels import it as `from hdpview.jit import numba as nb`.
+Modules with kernels import it as `from hdpview.jit import numba as nb`; the name of this module marks them.
 """
 
 from __future__ import annotations
@@ -18,21 +17,22 @@ import numba
 from numba.core.caching import CacheImpl
 
 _PACKAGE = Path(__file__).parent
-# Rooms without kernels: a change there does not recompile any.
-WITHOUT_KERNELS = frozenset({"cli", "curate", "demo", "explore", "forecast", "query", "spark", "view"})
 _LOCATORS = tuple(CacheImpl._locator_classes)
+
+
+def holds_kernels(source: bytes) -> bool:
+    """True for sources that mention this module, or `partition/jitted.py`, which wraps it."""
+    return b"jit" in source
 
 
 @cache
 def state_of_sources(package: Path = _PACKAGE) -> str:
-    """A hash of the names and contents of all sources that may hold kernels."""
+    """A hash of the names and contents of all sources that hold kernels."""
     digest = hashlib.blake2b(digest_size=16)
     for file in sorted(package.rglob("*.py")):
-        name = file.relative_to(package)
-        if name.parts[0] in WITHOUT_KERNELS:
-            continue
-        digest.update(f"{name}\0{file.stat().st_size}\0".encode())
-        digest.update(file.read_bytes())
+        source = file.read_bytes()
+        if holds_kernels(source):
+            digest.update(f"{file.relative_to(package)}\0{len(source)}\0".encode() + source)
     return digest.hexdigest()
 
 

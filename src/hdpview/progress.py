@@ -26,6 +26,7 @@ def in_background(work: Callable[[], Result], report: Callable[[], None], stop: 
     with ThreadPoolExecutor(1, "hdpview-background") as worker:
         running = worker.submit(work)
         try:
+            report()  # at least once, so that a step that ends at once is named, too
             while not wait([running], _POLL_SECONDS).done:
                 report()
             return running.result()

@@ -7,13 +7,14 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from hdpview.errors import QueryError
-from hdpview.query.interval import answers
-from hdpview.query.interval.answers import Answer, Answers, CountKind, Interval, IntervalKind
+from hdpview.query.interval import answers, statistics
+from hdpview.query.interval.answers import Answer, Answers, Interval, QueryOptions
+from hdpview.query.interval.statistics import Comparison, Statistic
 from hdpview.query.present.frames import FrameKind, to_frame
 from hdpview.query.question.where import Where
 from hdpview.view import file
@@ -25,20 +26,11 @@ from hdpview.view.risk import risk_sentence
 
 if TYPE_CHECKING:
     from hdpview.explore.notebook import Explorer
-    from hdpview.query.interval.statistics import Comparison, Statistic
     from hdpview.query.present.plots import Plots
     from hdpview.query.quality import QualityReport
     from hdpview.wishes import Wishes
 
-_MOST_PAIRS = 12  # that a card names
-
-
-class QueryOptions(TypedDict, total=False):
-    """QueryOptions a statistic is asked for: the arguments that `count` takes beside the condition."""
-
-    confidence: float
-    counts: CountKind
-    interval: IntervalKind
+_MOST_PAIRS = 12  # maximum number of pairs that a card names
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,41 +42,31 @@ class PView(ViewData):
             "sex": "Female", "region": ["North", "South"]}); None for all.
         confidence: how often the interval should hold the truth, such as 0.95.
         counts: `consistent` estimates are never negative; `raw` ones are unbiased and add up. Views by the
-            default method have one reading for both.
+            default method give the same estimate for both.
         interval: which interval `lower` and `upper` are: `typical` (noise and the model's error, as
             measured), `guaranteed` (holds whatever the data), or `noise` (noise alone).
-        how: `confidence`, `counts` and `interval`, as above.
+        how: `confidence`, `counts` and `interval`, as above, for every question but `sample`.
         as_: the kind of data frame to return: pandas, polars or pyarrow; `frame` by default.
 
-    frame: the kind of data frame that results come in unless told otherwise; None for the first that is
-        installed.
+    frame: the kind of data frame that results come in by default; None for the first that is installed.
 
     >>> view.count("age BETWEEN 30 AND 39 AND sex = 'Female'").estimate   # doctest: +SKIP
     """
 
     frame: FrameKind | None = None
 
-    def count(
-        self,
-        where: Where = None,
-        *,
-        confidence: float = 0.95,
-        counts: CountKind = "consistent",
-        interval: IntervalKind = "typical",
-    ) -> Answer:
-        """QueryOptions many records satisfy a condition. All three intervals are in the answer."""
-        answer: Answer = self.count_many([where], confidence=confidence, counts=counts, interval=interval)[0]
+    def count(self, where: Where = None, **how: Unpack[QueryOptions]) -> Answer:
+        """Count the records that satisfy a condition. The answer has all three intervals."""
+        answer: Answer = self.count_many([where], **how)[0]
         return answer
 
     def count_many(self, wheres: Sequence[Where], **how: Unpack[QueryOptions]) -> Answers:
-        """Answer many counting questions at once: much faster than one by one."""
+        """Answer many counting questions at once, much faster than one by one."""
         return answers.count_many(self, wheres, **how)
 
     def compare(self, first: Where, second: Where, **how: Unpack[QueryOptions]) -> Comparison:
-        """Whether two counts really differ: their difference and ratio, with intervals."""
-        from hdpview.query.interval.statistics import compare
-
-        return compare(self, first, second, **how)
+        """Compare two counts: their difference and ratio, with intervals."""
+        return statistics.compare(self, first, second, **how)
 
     def error_bound(self, where: Where = None, *, mu: float = 0.05, xi: float = 1.0) -> Interval:
         """The paper's bounds Θ_min and Θ_max on the error of a raw count, for given μ and ξ."""
@@ -103,8 +85,8 @@ class PView(ViewData):
     ) -> Any:
         """Answer a SELECT statement over the table `view`; each estimate `n` has `n_lower` and `n_upper`.
 
-        DuckDB decides what the statement means. Sentences on what to know about the answer are in the frame's
-        `attrs["notes"]` (pandas) or in the schema's metadata (Arrow).
+        Statements have DuckDB's semantics. Notes on the answer are in the frame's `attrs["notes"]`
+        (pandas) or in the schema's metadata (Arrow).
 
         dialect: the SQL that the statement is written in: duckdb, postgres, snowflake, spark and others.
         ranks: add the columns `presence`, how likely a row belongs to the answer where LIMIT, HAVING or
@@ -126,9 +108,7 @@ class PView(ViewData):
         **how: Unpack[QueryOptions],
     ) -> Any:
         """Counts of the values or bins of an attribute."""
-        from hdpview.query.interval.statistics import histogram
-
-        return to_frame(histogram(self, attribute, where, **how), as_ or self.frame)
+        return to_frame(statistics.histogram(self, attribute, where, **how), as_ or self.frame)
 
     def marginal(
         self,
@@ -138,34 +118,28 @@ class PView(ViewData):
         as_: FrameKind | None = None,
         **how: Unpack[QueryOptions],
     ) -> Any:
-        """Counts of the combinations of values of several attributes, a row each."""
-        from hdpview.query.interval.statistics import marginal
-
-        return to_frame(marginal(self, attributes, where, **how), as_ or self.frame)
+        """Counts of the combinations of values of several attributes, one row each."""
+        return to_frame(statistics.marginal(self, attributes, where, **how), as_ or self.frame)
 
     def mean(self, attribute: str, where: Where = None, **how: Unpack[QueryOptions]) -> Statistic:
         """The mean of an attribute; a bin counts as its middle."""
-        from hdpview.query.interval import statistics
-
         return statistics.mean(self, attribute, where, **how)
 
     def sum(self, attribute: str, where: Where = None, **how: Unpack[QueryOptions]) -> Statistic:
         """The sum of an attribute; a bin counts as its middle."""
-        from hdpview.query.interval import statistics
+        from hdpview.query.evaluate import verbs
 
-        return statistics.total(self, attribute, where, **how)
+        return verbs.total(self, attribute, where, **how)
 
     def rate(self, outcome: Where, where: Where = None, **how: Unpack[QueryOptions]) -> Statistic:
         """The share of the records of `where` that satisfy a condition."""
-        from hdpview.query.interval import statistics
-
         return statistics.rate(self, outcome, where, **how)
 
     def quantile(
         self, attribute: str, q: float = 0.5, where: Where = None, **how: Unpack[QueryOptions]
     ) -> Statistic:
         """The value below which a share q of the records lies: the median for 0.5."""
-        from hdpview.query.interval.quantile_search import quantile
+        from hdpview.query.evaluate.verbs import quantile
 
         return quantile(self, attribute, q, where, **how)
 
@@ -184,7 +158,7 @@ class PView(ViewData):
     def odds_ratio(
         self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[QueryOptions]
     ) -> Statistic:
-        """The odds of an outcome among the exposed, by those among the others."""
+        """The odds of an outcome among the exposed, divided by the odds among the others."""
         from hdpview.query.evaluate import verbs
 
         return verbs.association(self, "odds_ratio", outcome, exposure, where, **how)
@@ -192,7 +166,7 @@ class PView(ViewData):
     def risk_ratio(
         self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[QueryOptions]
     ) -> Statistic:
-        """The rate of an outcome among the exposed, by that among the others."""
+        """The rate of an outcome among the exposed, divided by the rate among the others."""
         from hdpview.query.evaluate import verbs
 
         return verbs.association(self, "risk_ratio", outcome, exposure, where, **how)
@@ -200,13 +174,13 @@ class PView(ViewData):
     def risk_difference(
         self, outcome: Where, exposure: Where, where: Where = None, **how: Unpack[QueryOptions]
     ) -> Statistic:
-        """The rate of an outcome among the exposed, less that among the others."""
+        """The rate of an outcome among the exposed, minus the rate among the others."""
         from hdpview.query.evaluate import verbs
 
         return verbs.association(self, "risk_difference", outcome, exposure, where, **how)
 
     def wish(self, where: str, within: float) -> Wishes:
-        """Note that a count should be sharper: its 95% interval within so many records of the estimate.
+        """Wish for a more precise count, with a 95% interval that ends `within` records of the estimate.
 
         Join wishes with `+`, `save` them to a file and send it to the curator, who refines the view.
         """
@@ -215,13 +189,13 @@ class PView(ViewData):
         return wish(self, where, within)
 
     def sample(self, n: int, *, seed: int | None = None, as_: FrameKind | None = None) -> Any:
-        """Synthetic records, drawn from the view; a seed makes them repeatable and harms nothing."""
+        """Draw synthetic records from the view. A seed makes them repeatable and does not weaken privacy."""
         from hdpview.view.sample import draw
 
         return to_frame(draw(self, n, seed), as_ or self.frame)
 
     def quality(self) -> QualityReport:
-        """QueryOptions far answers are off, as measured, and which attributes were counted together."""
+        """The measured errors of this view, and the attributes that were counted together."""
         return self._quality
 
     @cached_property
@@ -232,13 +206,13 @@ class PView(ViewData):
 
     @property
     def plot(self) -> Plots:
-        """Pictures: `view.plot.histogram("age")`, `.heatmap("age", "sex")`, `.partition(…)`."""
+        """Charts: `view.plot.histogram("age")`, `.heatmap("age", "sex")`, `.partition(…)`."""
         from hdpview.query.present.plots import Plots
 
         return Plots(self)
 
     def explore(self, port: int = 0) -> Explorer:
-        """Open the explorer on this view: in a notebook it shows itself; elsewhere open its `url`."""
+        """Open the explorer on this view. A notebook displays it; elsewhere, open its `url`."""
         from hdpview.explore.notebook import explore
 
         return explore(self, port=port)
@@ -270,26 +244,26 @@ class PView(ViewData):
         return privacy_card(self, file.checksum_of(self), self.diagnosis(), _counted_together(self))
 
     def diagnosis(self) -> tuple[Finding, ...]:
-        """What the view's own histograms say about mistakes in its schema: values that could not be read,
-        bounds that are too tight or too wide, frequent values that were not declared. Costs no budget.
+        """Likely mistakes in the schema that the view's histograms reveal: unreadable values, bounds that are
+        too tight or too wide, frequent values that were not declared. Costs no budget.
         """
 
         def histogram_of(name: str) -> Histogram:
             counts, lower, upper = (
                 column.to_numpy() for column in self.histogram(name, as_="pyarrow").columns[-3:]
             )
-            # The wider side: intervals end at 0 where noise would reach below it.
+            # the wider side, because intervals are cut off at 0
             return Histogram(counts, np.maximum(upper - counts, counts - lower))
 
         return diagnose(self.schema, histogram_of)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the view to a .pview file, whole or not at all."""
+        """Write the view to a .pview file, completely or not at all."""
         file.write(self, path)
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> PView:
-        """Open a .pview file. All of it is checked first."""
+        """Open a .pview file, after checking all of it."""
         data = file.read(path)
         return cls(data.manifest, data.parts)
 
@@ -331,7 +305,7 @@ class PView(ViewData):
     def __repr__(self) -> str:
         manifest, n_records = self.manifest, self.count(None).estimate
         private = "" if manifest.is_private else " — NOT PRIVATE: " + "; ".join(manifest.not_private_because)
-        kind = "blocks" if isinstance(self.parts[0].components, Blocks) else "components"
+        kind = "blocks" if self.is_blocks else "components"
         return (
             f"PView of about {n_records:,.0f} records, {len(self.schema)} attributes, "
             f"{self.n_components:,} {kind}\n"
@@ -347,9 +321,9 @@ class PView(ViewData):
 
 
 def _counted_together(view: PView) -> str | None:
-    """Which pairs of attributes a view knows from counts, in words; None where that is no question."""
+    """Describe which pairs of attributes were counted together; None if the question does not arise."""
     known, n_pairs = [each.attributes for each in view.quality().known], view.quality().n_pairs
-    if not n_pairs or isinstance(view.parts[0].components, Blocks) or len(view.parts) > 1:
+    if not n_pairs or view.is_blocks or len(view.parts) > 1:
         return None
     first = ", ".join(" × ".join(names) for names in known[:_MOST_PAIRS])
     more = f" and {len(known) - _MOST_PAIRS:,} more" if len(known) > _MOST_PAIRS else ""
@@ -362,7 +336,7 @@ def merge(views: Sequence[PView], *, overlapping: bool = False) -> PView:
     """One view of several tables with the same schema: hospital A and hospital B, day 1 and day 2.
 
     If nobody is in more than one of the tables, the merged view costs the largest ε of them, and the largest
-    δ. If somebody may be, say `overlapping=True`: then they add up.
+    δ. If somebody may be, pass `overlapping=True`: the budgets then add up.
     """
     from hdpview.view.merge import merged
 
@@ -372,5 +346,5 @@ def merge(views: Sequence[PView], *, overlapping: bool = False) -> PView:
 
 
 def open_view(path: str | PathLike[str]) -> PView:
-    """Open a .pview file. All of it is checked first; a broken or foreign file is refused in words."""
+    """Open a .pview file, after checking all of it. Raises a ViewFileError for damaged or foreign files."""
     return PView.open(path)

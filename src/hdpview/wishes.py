@@ -1,4 +1,4 @@
-"""Wishes: counts that analysts need sharper, in a small file that they send to the curator."""
+"""Wishes: counts that analysts need more precisely, in a small file that they send to the curator."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from hdpview.errors import QueryError, shortened
 from hdpview.query.interval.answers import count_many
 from hdpview.query.question.where import boxes_of
 from hdpview.view.data import ViewData
+from hdpview.view.file import written_whole
 
 _MOST_BYTES = 1_000_000
-# A table of more attributes has too many cells for its records.
+# Attributes; a table of more would have too many cells for its records.
 _MOST_TOGETHER = 3
 _STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Wish(BaseModel):
-    """A condition, and how close its count needs to be: the 95% interval ends within so many records."""
+    """A condition, and the wanted half-width, in records, of the 95% interval of its count."""
 
     model_config = _STRICT
     where: str = Field(min_length=1, max_length=10_000)
@@ -30,7 +31,7 @@ class Wish(BaseModel):
 
 
 class Wishes(BaseModel):
-    """What analysts need sharper. `view.wish(…)` makes one; `+` joins several; `save` writes them to a file.
+    """Counts that analysts need more precisely. `view.wish(…)` makes one, `+` joins several.
 
     >>> wishes = view.wish("age >= 60", within=50) + view.wish("ward = 'a'", within=20)   # doctest: +SKIP
     """
@@ -41,7 +42,7 @@ class Wishes(BaseModel):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Wishes:
-        """Read a file of wishes. It is checked first."""
+        """Read and check a file of wishes."""
         try:
             with Path(path).open("rb") as file:
                 text = file.read(_MOST_BYTES + 1)
@@ -57,10 +58,8 @@ class Wishes(BaseModel):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a file to send to the curator."""
-        try:
-            Path(path).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        except OSError as problem:
-            raise QueryError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+        with written_whole(path) as file:
+            file.write(f"{self.model_dump_json(indent=2)}\n".encode())
 
     def __add__(self, other: Wishes) -> Wishes:
         return Wishes(wishes=tuple(dict.fromkeys((*self.wishes, *other.wishes))))
@@ -69,13 +68,13 @@ class Wishes(BaseModel):
         return len(self.wishes)
 
     def reach(self, view: ViewData) -> NDArray[np.float64]:
-        """How far the 95% intervals of a view reach from its estimates, in records, shape (n,)."""
+        """Half-widths of the view's 95% intervals for these wishes, in records, shape (n,)."""
         answers = count_many(view, [wish.where for wish in self.wishes])
         half_widths: NDArray[np.float64] = answers.typical[:, 1] - answers.estimate
         return half_widths
 
     def report(self, view: ViewData) -> list[dict[str, Any]]:
-        """Each wish, what the view reaches now, and whether that is close enough."""
+        """Each wish, the precision that the view has now, and whether that is enough."""
         reached = self.reach(view).tolist()
         return [
             {"where": wish.where, "within": wish.within, "now": now, "met": now <= wish.within}
@@ -83,7 +82,7 @@ class Wishes(BaseModel):
         ]
 
     def focus(self, view: ViewData) -> tuple[tuple[str, ...], ...]:
-        """The attributes of each wish that a view does not meet, where a table can count them together."""
+        """The attributes of each unmet wish, if one table can count them together."""
         names, groups = view.schema.names, dict[tuple[str, ...], None]()
         for wish, now in zip(self.wishes, self.report(view), strict=True):
             about = sorted({a for box in boxes_of(wish.where, view.schema) for a in box})
@@ -93,12 +92,12 @@ class Wishes(BaseModel):
 
 
 def wish(view: ViewData, where: str, within: float) -> Wishes:
-    """One wish, whose condition the view understands."""
+    """Make one wish. Raises a QueryError if the view cannot answer its condition."""
     try:
         made = Wishes(wishes=(Wish(where=where, within=float(within)),))
     except (ValidationError, TypeError, ValueError):
         raise QueryError(
-            f"A wish is a condition as text and a number of records above 0, not {where!r} and {within!r}."
+            f"A wish needs a condition as text and a number above 0, not {where!r} and {within!r}."
         ) from None
     made.reach(view)
     return made

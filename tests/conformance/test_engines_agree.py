@@ -11,15 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
+from test_sources_agree import statistics_of
 
 import hdpview as hv
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.ingest import ReadOptions, read_counts
-from hdpview.counts.protocol import Counts
 from hdpview.counts.stream import streamed_counts
-from hdpview.domain.tables import CodeBoxes, TableShape
-from hdpview.privacy.exact import unprotected
 from hdpview.spark import engine as spark_engine
+from hdpview.spark import jobs
 from hdpview.spark.counts import distributed_counts, distributed_rows
 from sparks import ONE_WORKER
 
@@ -56,11 +55,8 @@ def table_of(name: str) -> tuple[Columns, pa.Table, hv.Schema]:
     """Codes, the table and its schema."""
     codes, size = TABLES[name](np.random.default_rng(RNG_SEED))
     table = pa.table({f"a{i}": column for i, column in enumerate(codes.T)})
-    return (
-        codes,
-        table,
-        hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names]),
-    )
+    schema = hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names])
+    return codes, table, schema
 
 
 def assert_same(one: hv.PView, other: hv.PView) -> None:
@@ -75,7 +71,7 @@ def assert_same(one: hv.PView, other: hv.PView) -> None:
 
 
 def arrays_of(view: hv.PView) -> dict[str, NDArray[Any]]:
-    """All that a view holds beside its manifest."""
+    """The content of a view besides its manifest."""
     (part,) = view.parts
     arrays: dict[str, NDArray[Any]] = {}
     for field in dataclasses.fields(part.components):
@@ -87,11 +83,9 @@ def arrays_of(view: hv.PView) -> dict[str, NDArray[Any]]:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_one_key_gives_one_view(name: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The local engine, DuckDB with hardly any memory, and Spark with rows in several partitions and tasks of
-    few cells agree.
-    """
+    """The local engine, DuckDB with hardly any memory, and Spark with many partitions and small tasks."""
     codes, table, schema = table_of(name)
-    build = {"epsilon": 1.0, "test_key": b"one", "method": "hdpview"}
+    build = {"epsilon": 1.0, "test_key": b"one", "method": "hdpview", "accept_losses": True}
     here = hv.build(table, schema, threads=1, **build)
     assert_same(here, hv.build(table, schema, threads=2, memory_limit="60MB", **build))
 
@@ -123,40 +117,22 @@ def dense_blocks_per_level(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize(("n_partitions", "method"), [(7, "hdpview"), (1, "mixture"), (7, "mixture")])
 def test_partitions_do_not_matter(n_partitions: int, method: str, spark: Any) -> None:
-    """With the default size of tasks, too, the view is the same for one partition and for many."""
     _, table, schema = table_of("skewed")
     build = {"epsilon": "0.5", "test_key": b"two", "method": method}
-    here = hv.build(table, schema, **build)
-    assert_same(
-        here,
-        hv.build(spark.createDataFrame(table).repartition(n_partitions), schema, engine="spark", **build),
-    )
+    frame = spark.createDataFrame(table).repartition(n_partitions)
+    assert_same(hv.build(table, schema, **build), hv.build(frame, schema, engine="spark", **build))
 
 
 def table_of_persons() -> tuple[pa.Table, hv.Schema]:
-    """Rows that name a person in two ways and stand for several records, or none."""
+    """Rows with two columns for persons, each of which counts as several records or none."""
     rng = np.random.default_rng(RNG_SEED)
     table = pa.table({
         "who": [f"p{i}" for i in rng.integers(0, 300, 2000)], "number": rng.integers(0, 300, 2000),
         "n": rng.integers(-1, 9, 2000),
         "a": rng.integers(0, 20, 2000), "b": rng.integers(0, 5, 2000), "c": rng.integers(0, 400, 2000),
     })  # fmt: skip
-    return table, hv.Schema(
-        [hv.Integer(name=name, min=0, max=most) for name, most in (("a", 19), ("b", 4), ("c", 399))]
-    )
-
-
-def statistics_of(counts: Counts) -> list[list[int]]:
-    """Tables of one, two and three attributes and counts of boxes."""
-    rng, sizes = np.random.default_rng(1), counts.schema.sizes
-    shapes = [TableShape.of_codes(own, sizes) for own in ((0,), (2,), (0, 1), (1, 2), (0, 1, 2))]
-    attribute = rng.integers(0, len(sizes), (70, 2))
-    ends = np.sort(rng.integers(0, np.array(sizes)[attribute] + 1, (2, 70, 2)), axis=0)
-    boxes = unprotected(counts.exact_box_counts(CodeBoxes(attribute, ends[0], ends[1])))
-    return [
-        *(unprotected(table).reshape(-1).tolist() for table in counts.exact_tables(shapes)),
-        boxes.tolist(),
-    ]
+    most = {"a": 19, "b": 4, "c": 399}
+    return table, hv.Schema([hv.Integer(name=name, min=0, max=most[name]) for name in most])
 
 
 @pytest.mark.parametrize(
@@ -164,8 +140,8 @@ def statistics_of(counts: Counts) -> list[list[int]]:
     [EACH_ROW, Contributions("who", 3), Contributions("number", 5, "n"), Contributions(count="n")],
     ids=["each row", "persons", "persons, aggregated", "aggregated"],
 )
-def test_statistics_agree(limits: Contributions, spark: Any) -> None:
-    """Tables and counts of boxes are the same for streamed rows, cells, rows on Spark and cells on Spark."""
+def test_statistics_agree(limits: Contributions, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers add up large sums, the driver small ones."""
     table, schema = table_of_persons()
     options = ReadOptions(limits, "salt")
     here = statistics_of(read_counts(table, schema, options))
@@ -173,13 +149,13 @@ def test_statistics_agree(limits: Contributions, spark: Any) -> None:
     with streamed_counts(table, schema, options) as streamed:
         assert statistics_of(streamed) == here
     frame = spark.createDataFrame(table).repartition(3)
-    for read in (distributed_rows, distributed_counts):
+    for read, driver_bytes in ((distributed_rows, 0), (distributed_counts, 1 << 30)):
+        monkeypatch.setattr(jobs, "_BYTES_OF_SUMS", driver_bytes)
         with read(frame, schema, options) as spread:
             assert statistics_of(spread) == here
 
 
 def test_persons_in_an_aggregated_table_agree(spark: Any) -> None:
-    """Rows of persons bounded by lot, which stand for several records, give the same view on Spark."""
     table, schema = table_of_persons()
     build = {"privacy_unit": "number", "max_rows": 5, "count": "n", "test_key": b"three"}
     here = hv.build(table, schema, 2.0, **build)

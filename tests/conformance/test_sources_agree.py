@@ -1,6 +1,4 @@
-"""The same awkward columns give the same code for each row, whatever they come from; NumPy and Python say
-which.
-"""
+"""The same awkward columns give the same codes from every source: those of the rules in NumPy and Python."""
 
 from __future__ import annotations
 
@@ -31,13 +29,15 @@ from hdpview import preview
 from hdpview.counts import postgresql
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.encode import NOT_TEXT
+from hdpview.counts.exact_statistics import Counts
 from hdpview.counts.ingest import ReadOptions, read_counts
-from hdpview.counts.protocol import Counts
 from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.domain.calendar import microseconds
-from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.domain.table_shapes import CodeBoxes, TableShape
+from hdpview.domain.text_format import PLAIN
 from hdpview.privacy.exact import unprotected
+from hdpview.spark.open_table import pieces_of
 
 RowCodes = Callable[..., NDArray[np.int64]]
 Postgres = tuple[psycopg.Connection[Any], Any]
@@ -53,7 +53,9 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         nullable=True,
     ),
     Real(name="single", min=-1.0, max=1.0, bins=7),
-    Category(name="word", values=("a", "A", "é", "日本", 'quote\'s, "x"'), other="other", nullable=True),
+    Category(
+        name="word", values=("a", "A", "é", "日本", 'quote\'s, "x"', "b\\\\s"), other="other", nullable=True
+    ),
     Category(name="many", values=MANY, nullable=True),
     Category(name="number", values=("1", "2", "-3", "x"), other="other", nullable=True),
     Boolean(name="truth", nullable=True),
@@ -72,7 +74,8 @@ VALUES: dict[str, list[Any]] = {
     "edged": [None, math.nan, math.inf, -0.0, 0.0, -1e-310, 1e-300, 1 / 3, float(np.nextafter(1 / 3, 0)),
         0.4, 1e300, 1.7e308, -1.7e308],
     "single": [None, -1.0, 0.5, math.inf, math.nan, float(np.float32(-5 / 7)), float(np.float32(1 / 7))],
-    "word": [None, "", "a", "A", "a ", "é", "É", "日本", "quote's, \"x\"", "line\nbreak", "NULL", "nan"],
+    "word": [None, "", "a", "A", "a ", "é", "É", "日本", "quote's, \"x\"", "line\nbreak", "NULL", "nan",
+        "b\\\\s", "b\\s"],
     "many": [None, "", "value 0", "value 299", "value 300", "Value 1", "é", "日本"],
     "number": [None, 1, 2, -3, 4, 2**63 - 1],
     "truth": [None, True, False],
@@ -102,6 +105,7 @@ TYPES = {
     "moment": (pa.timestamp("us"), "timestamp"),
     "aware": (pa.timestamp("us", "Europe/Paris"), "timestamptz"),
 }  # fmt: skip
+POSTGRES_TYPES = {"row": "bigint", **{name: kind for name, (_, kind) in TYPES.items()}}
 N_ROWS = max(map(len, VALUES.values()))
 
 
@@ -137,27 +141,15 @@ def expected_code(attribute: Attribute, value: Any) -> int:
 
 def expected() -> list[list[int]]:
     columns = padded()
-    return [
-        [
-            expected_code(attribute, value)
-            for attribute in ATTRIBUTES
-            for value in [columns[attribute.name][row]]
-        ]
-        for row in range(N_ROWS)
-    ]
+    codes = [[expected_code(each, value) for value in columns[each.name]] for each in ATTRIBUTES]
+    return np.transpose(codes).tolist()
 
 
 def write_csv(path: Path) -> Path:
-    columns = padded()
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, quoting=csv.QUOTE_MINIMAL)
-        writer.writerow(columns)
-        writer.writerows(
-            zip(
-                *([cell if cell is not None else "" for cell in values] for values in columns.values()),
-                strict=True,
-            )
-        )
+        writer = csv.writer(file)  # None is written as nothing
+        writer.writerow(padded())
+        writer.writerows(zip(*padded().values(), strict=True))
     return path
 
 
@@ -204,25 +196,39 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-@pytest.mark.filterwarnings(
-    "ignore:fetch_arrow_table:DeprecationWarning"
-)  # Ibis calls DuckDB so in the test's own set-up
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # by Ibis in the test's set-up
 def test_every_source_gives_the_same_codes(kind: str, row_codes: RowCodes, tmp_path: Path) -> None:
-    """Files, frames and embedded tables agree on every row with the rules written in Python."""
     codes = row_codes(SOURCES[kind](tmp_path), *ATTRIBUTES, n_rows=N_ROWS)
     assert codes.tolist() == expected()
 
 
+@pytest.mark.parametrize(
+    "kind", ["csv", "parquet", "folder of parquet", "pandas of objects", "polars", "arrow reader"]
+)
+def test_pieces_for_workers_give_the_same_codes(kind: str, row_codes: RowCodes, tmp_path: Path) -> None:
+    pieces = pieces_of(SOURCES[kind](tmp_path), list(padded()), PLAIN, [])
+    batches = pieces.read(iter(pieces.table.to_batches(max_chunksize=1)))
+    rows = pa.RecordBatchReader.from_batches(pieces.columns, batches)
+    assert row_codes(rows, *ATTRIBUTES, n_rows=N_ROWS).tolist() == expected()
+
+
+def test_pieces_of_json_lines_have_the_keys_of_all_files(tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl").write_text('{"a": 1}\n')
+    (tmp_path / "2.jsonl").write_text('{"b": "x"}\n')
+    pieces = pieces_of(tmp_path, ["a", "b"], PLAIN, [])
+    rows = pa.Table.from_batches(pieces.read(iter(pieces.table.to_batches())), pieces.columns)
+    assert rows.to_pylist() == [{"a": "1", "b": None}, {"a": None, "b": "x"}]
+
+
 def test_a_person_who_is_an_attribute_too_has_the_same_codes() -> None:
-    """Telling persons 1 and "1" apart changes no value of the attribute."""
     limits = Contributions("number", 1_000_000)
     schema = Schema([attribute for attribute in ATTRIBUTES if attribute.name == "number"])
-    found = [
+    both_counts = [
         read_counts(source, schema, ReadOptions(limits=limits, salt="s"))
         for source in (pandas_of_objects(), arrow_table())
     ]
     shape = TableShape.of_codes((0,), schema.sizes)
-    of_objects, of_numbers = (unprotected(next(iter(counts.exact_tables([shape])))) for counts in found)
+    of_objects, of_numbers = (unprotected(next(iter(counts.exact_tables([shape])))) for counts in both_counts)
     assert of_objects.tolist() == of_numbers.tolist()
 
 
@@ -240,15 +246,13 @@ def statistics_of(counts: Counts) -> list[list[int]]:
     shapes = [TableShape.of_codes((a,), sizes) for a in range(len(sizes))]
     shapes += [
         TableShape(attributes, tuple(np.arange(sizes[a], dtype=np.int32) * 7 // sizes[a] for a in attributes))
-        for attributes in itertools.combinations(range(0, len(sizes), 2), 3)
+        for n in (2, 3)
+        for attributes in itertools.combinations(range(0, len(sizes), 1 + (len(sizes) > 3)), n)
     ]
     attribute = rng.integers(0, len(sizes), (60, 2))
     ends = np.sort(rng.integers(0, np.array(sizes)[attribute] + 1, (2, 60, 2)), axis=0)
-    boxes = unprotected(counts.exact_box_counts(CodeBoxes(attribute, ends[0], ends[1])))
-    return [
-        *(unprotected(table).reshape(-1).tolist() for table in counts.exact_tables(shapes)),
-        boxes.tolist(),
-    ]
+    statistics = [*counts.exact_tables(shapes), counts.exact_box_counts(CodeBoxes(attribute, *ends))]
+    return [unprotected(exact).reshape(-1).tolist() for exact in statistics]
 
 
 @cache
@@ -281,10 +285,7 @@ def assert_streamed_as_cells(source: Any, limits: Contributions, is_marked: bool
 )
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
 def test_every_source_has_the_same_statistics(kind: str, limits: str, tmp_path: Path) -> None:
-    """Rows streamed from any source, bounded by person and aggregated or not, give the tables and counts of
-    boxes that occupied cells give, pass after pass. Which rows of a person are chosen depends on the person's
-    name, and among objects 1 is marked to differ from "1".
-    """
+    """Which rows of a person are chosen depends on the person's name; among objects, 1 differs from "1"."""
     assert_streamed_as_cells(SOURCES[kind](tmp_path), LIMITS[limits], kind == "pandas of objects")
 
 
@@ -310,11 +311,18 @@ def fill(
             copy.write_row(row)
 
 
-def test_postgresql_gives_the_same_codes(row_codes: RowCodes, postgres: Postgres) -> None:
-    """A PostgreSQL server, with types of its own, agrees on every row with the rules written in Python."""
+@pytest.mark.parametrize("as_text", [False, True])
+def test_postgresql_gives_the_same_codes(row_codes: RowCodes, postgres: Postgres, as_text: bool) -> None:
     connection, backend = postgres
-    kinds = {"row": "bigint", **{name: kind for name, (_, kind) in TYPES.items()}}
-    fill(connection, "awkward", kinds, zip(*padded().values(), strict=True))
+    columns = padded()
+    if as_text:
+        columns = {
+            name: [None if cell is None else str(cell) for cell in cells] for name, cells in columns.items()
+        }
+        here = pa.table({name: pa.array(cells, pa.string()) for name, cells in columns.items()})
+        assert row_codes(here, *ATTRIBUTES, n_rows=N_ROWS).tolist() == expected()
+    kinds = {name: "text" if as_text else kind for name, kind in POSTGRES_TYPES.items()}
+    fill(connection, "awkward", kinds, zip(*columns.values(), strict=True))
     assert row_codes(backend.table("awkward"), *ATTRIBUTES, n_rows=N_ROWS).tolist() == expected()
 
 
@@ -322,33 +330,13 @@ def test_postgresql_gives_the_same_codes(row_codes: RowCodes, postgres: Postgres
 def test_postgresql_has_the_same_statistics(
     limits: str, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that PostgreSQL sends many to a message, in several messages, give the tables of occupied
-    cells."""
     monkeypatch.setattr(postgresql, "_ROWS_PER_PART", 7)
     connection, backend = postgres
-    kinds = {"row": "bigint", **{name: kind for name, (_, kind) in TYPES.items()}}
-    fill(connection, "awkward", kinds, zip(*padded().values(), strict=True))
+    fill(connection, "awkward", POSTGRES_TYPES, zip(*padded().values(), strict=True))
     assert_streamed_as_cells(backend.table("awkward"), LIMITS[limits])
 
 
-def test_postgresql_agrees_on_text(row_codes: RowCodes, postgres: Postgres) -> None:
-    """Text is read by the same rules on PostgreSQL, which refuses bad casts, as in DuckDB."""
-    connection, backend = postgres
-    texts = {
-        name: [None if cell is None else str(cell) for cell in values] for name, values in padded().items()
-    }
-    fill(connection, "texts", dict.fromkeys(texts, "text"), zip(*texts.values(), strict=True))
-    here = row_codes(
-        pa.table({name: pa.array(cells, pa.string()) for name, cells in texts.items()}),
-        *ATTRIBUTES,
-        n_rows=N_ROWS,
-    )
-    there = row_codes(backend.table("texts"), *ATTRIBUTES, n_rows=N_ROWS)
-    assert here.tolist() == there.tolist() == expected()
-
-
 def test_postgresql_numbers_without_bounds(row_codes: RowCodes, postgres: Postgres) -> None:
-    """Numbers longer than any double, NaN and infinite dates have codes like any other value."""
     numbers = ["NaN", "Infinity", "-1e400", "1e-400", "0.35", "9e30", None]
     moments = ["infinity", "-infinity", "1970-01-01", "294276-01-01", None, "4713-01-01 BC", "2001-01-01"]
     connection, backend = postgres
@@ -359,19 +347,11 @@ def test_postgresql_numbers_without_bounds(row_codes: RowCodes, postgres: Postgr
     codes = row_codes(
         backend.table("numbers"), real, Integer(name="whole", min=0, max=9, nullable=True), at, n_rows=7
     )
-    assert codes.tolist() == [
-        [10, 10, 30],
-        [9, 9, 0],
-        [0, 0, 0],
-        [0, 0, 30],
-        [3, 0, 31],
-        [9, 9, 0],
-        [10, 10, 30],
-    ]
+    expected = [[10, 10, 30], [9, 9, 0], [0, 0, 0], [0, 0, 30], [3, 0, 31], [9, 9, 0], [10, 10, 30]]
+    assert codes.tolist() == expected
 
 
 def test_decimals_are_numbers(row_codes: RowCodes) -> None:
-    """Decimal and unsigned columns hold numbers beyond 64 bits, and are clamped like others."""
     table = pa.table({
         "row": [0, 1, 2],
         "wide": pa.array([Decimal(10**37), Decimal(-(10**37)), Decimal(5)], pa.decimal128(38, 0)),
@@ -383,7 +363,6 @@ def test_decimals_are_numbers(row_codes: RowCodes) -> None:
 
 
 def test_every_source_is_checked_alike(postgres_url: str, tmp_path: Path) -> None:
-    """A file, a frame and a table in PostgreSQL give the same warnings before a build."""
     ages = ["~20", "~30", "40", "500"] * 25
     rows = pa.table({"age": ages, "sex": ["f", "m"] * 50, "day": ["2020-01-01", "1.1.2020"] * 50})
     pq.write_table(rows, tmp_path / "t.parquet")
@@ -398,8 +377,8 @@ def test_every_source_is_checked_alike(postgres_url: str, tmp_path: Path) -> Non
     name = f"checked_{secrets.token_hex(4)}"
     try:
         table = backend.create_table(name, rows)
-        found = [preview(source, schema) for source in (str(tmp_path / "t.parquet"), rows, table)]
+        warnings = [preview(source, schema) for source in (str(tmp_path / "t.parquet"), rows, table)]
     finally:
         backend.disconnect()
-    assert found[0] == found[1] == found[2]
-    assert [each.attribute for each in found[0] if each.is_blocking] == ["age", "age", "sex", "day"]
+    assert warnings[0] == warnings[1] == warnings[2]
+    assert [each.attribute for each in warnings[0] if each.is_blocking] == ["age", "age", "sex", "day"]

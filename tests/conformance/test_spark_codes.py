@@ -1,6 +1,4 @@
-"""The same awkward columns give the same code for each row on Spark, whose words for encoding are Ibis's and
-one of our own.
-"""
+"""The same awkward columns give the same code for each row on Spark."""
 
 from __future__ import annotations
 
@@ -12,10 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from test_sources_agree import ATTRIBUTES, N_ROWS, arrow_table, expected, padded
 
-from hdpview.counts.sparse import code_type
 from hdpview.domain import Integer, Schema
-from hdpview.spark.chunks import chunk_arrays
 from hdpview.spark.counts import distributed_counts
+from hdpview.spark.tasks import cells_in
 from sparks import ONE_WORKER
 
 pytestmark = ONE_WORKER
@@ -25,11 +22,8 @@ def codes_on_spark(frame: Any) -> NDArray[np.int64]:
     """Codes of each row, in order of the column `row`."""
     schema = Schema([Integer(name="row", min=0, max=N_ROWS - 1), *ATTRIBUTES])
     with distributed_counts(frame, schema) as counts:
-        chunks = counts.exact_chunks.toArrow()
-        parts = [
-            chunk_arrays(*row, len(schema), code_type(schema))
-            for row in zip(chunks["codes"], chunks["counts"], strict=True)
-        ]
+        chunks = counts.exact_chunks.collect()
+        parts = list(cells_in(chunks, counts.layout))
     codes = np.concatenate([codes for codes, _ in parts]).astype(np.int64)
     assert (np.concatenate([counts for _, counts in parts]) == 1).all()
     ordered = codes[np.argsort(codes[:, 0])]
@@ -39,14 +33,10 @@ def codes_on_spark(frame: Any) -> NDArray[np.int64]:
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 def test_spark_gives_the_same_codes(zone: str, spark: Any) -> None:
-    """Values of every type have the codes that Python says, in whatever zone the session that they come from
-    shows moments.
-    """
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    frame = spark.createDataFrame(
-        arrow_table()
-    )  # a moment without a zone would be taken for one of the session's
+    # In another zone, Spark would read a moment without a zone as one of the session's.
+    frame = spark.createDataFrame(arrow_table())
     try:
         spark.conf.set("spark.sql.session.timeZone", zone)
         assert codes_on_spark(frame).tolist() == expected()
@@ -56,7 +46,6 @@ def test_spark_gives_the_same_codes(zone: str, spark: Any) -> None:
 
 
 def test_spark_agrees_on_text(spark: Any) -> None:
-    """Text is read by the same rules."""
     texts = {
         name: pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
         for name, cells in padded().items()

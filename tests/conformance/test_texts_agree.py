@@ -12,7 +12,7 @@ import pytest
 
 from hdpview.counts.ingest import read_counts
 from hdpview.domain import Category, Datetime, Integer, Real, Schema, TextFormat
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.privacy.exact import unprotected
 from sparks import ONE_WORKER
 
@@ -78,14 +78,12 @@ def csv_file(path: Path) -> Path:
 
 
 def test_frames_and_files_agree(tmp_path: Path) -> None:
-    """An Arrow table of texts and a CSV file in another encoding are read alike."""
     assert codes(pa.table(columns())) == EXPECTED
     assert codes(csv_file(tmp_path / "a.csv")) == EXPECTED
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_postgresql_agrees(postgres_url: str) -> None:
-    """The same rules hold inside a database that has no cast that may fail."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("CREATE TABLE spelled (row int, n text, m text, at text, city text)")
         with connection.cursor() as cursor:
@@ -101,7 +99,6 @@ def test_postgresql_agrees(postgres_url: str) -> None:
 
 @ONE_WORKER
 def test_spark_agrees(spark: Any, tmp_path: Path) -> None:
-    """On Spark too, from a frame and from the file."""
     from hdpview.spark.counts import distributed_rows
 
     shapes = [TableShape.of_codes((0, i), SCHEMA.sizes) for i in range(1, len(SCHEMA))]

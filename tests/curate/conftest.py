@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from hdpview_bench.gesture import launch_chromium
 
-# On a machine that does much else.
+# For a busy machine.
 expect.set_options(timeout=60_000)
 
 

@@ -65,7 +65,7 @@ def served_by_command(data: Path, environment: dict[str, str] | None = None) -> 
 
 
 class Curator:
-    """A person at the page, who also notes what the console says and where requests go."""
+    """A person at the page, who also records console messages and requests."""
 
     def __init__(
         self, browser: Browser, url: str, width: int = 1180, height: int = 900, scheme: str = "light"
@@ -81,7 +81,7 @@ class Curator:
         self.page.on("request", lambda request: self.requested.add(urlsplit(request.url).netloc or "inline"))
 
     def _note(self, words: str) -> None:
-        # The browser notes every refusal that the page shows in words.
+        # The browser logs every refusal that the page shows.
         if "Failed to load resource" not in words:
             self.complaints.append(words)
 
@@ -91,7 +91,7 @@ class Curator:
         return self.page
 
     def checked(self) -> None:
-        """Wait until the server has looked at what is typed."""
+        """Wait until the server has checked the input."""
         self.page.wait_for_selector("body[data-checked]:not([data-checked=''])")
 
     def type(self, label: str, text: str) -> None:
@@ -107,7 +107,7 @@ class Curator:
         self.page.wait_for_selector("#result:not([hidden])", timeout=BUILD_MS)
 
     def do(self, deed: str) -> str:
-        """Press one of the buttons below a view; what it says."""
+        """Press one of the buttons below a view; returns its message."""
         self.page.locator(f"#{deed}").click()
         said = self.page.locator(f"#{deed}-said")
         self.page.locator(f"#{deed}:enabled").wait_for()

@@ -36,6 +36,6 @@ def test_from_a_raw_export_to_a_published_page(browser: Browser, tmp_path: Path)
     page = browser.new_page()
     page.goto((tmp_path / "clinic.html").as_uri())
     page.wait_for_selector("body[data-shown]", timeout=60_000)
-    # The first of them; the others are a click away.
+    # The first one; a click shows the others.
     assert page.locator("#charts .card").count() == 24
     page.close()

@@ -1,5 +1,4 @@
-"""The server of the curator's page: strangers are refused, forms and files say the same, learning is
-charged."""
+"""The server of the curator's page: strangers are refused, forms and files agree, learning is charged."""
 
 from __future__ import annotations
 
@@ -71,8 +70,8 @@ def test_the_table_is_described_without_its_values(client: TestClient) -> None:
 
 
 def test_learning_is_charged_and_fills_the_forms(curation: Curation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Signs, dates and marks of the file are read as declared: bounds hold the values, marks for nothing are
-    no values; the schema says what it cost, and so does the ledger.
+    """Signs, dates and marks are read as declared: bounds contain the values, and marks for missing are no
+    values. Schema and ledger state the cost.
     """
     # Noise alone passes no threshold.
     monkeypatch.setattr(learn, "_FALSE_BINS", 1e-7)
@@ -86,32 +85,32 @@ def test_learning_is_charged_and_fills_the_forms(curation: Curation, monkeypatch
         )
     assert curation.ledger.spent("clinic") == 0
     saved = Saved(document=document, version=1)
-    found = curation.learnt(saved, columns, BudgetForm(epsilon="8", delta="1e-9", privacy_unit="Patient_id"))
-    assert found["open"] == []
-    known = {name: fields_of(form_of(name, {})) | found["columns"][name] for name in columns}
+    learnt = curation.learnt(saved, columns, BudgetForm(epsilon="8", delta="1e-9", privacy_unit="Patient_id"))
+    assert learnt["open"] == []
+    known = {name: fields_of(form_of(name, {})) | learnt["columns"][name] for name in columns}
     assert float(known["Größe"]["min"]) <= 150
     assert 199 <= float(known["Größe"]["max"]) <= 1_024
     assert known["Aufnahme"]["min"] == "2019-01-01"
     assert known["Aufnahme"]["max"] == "2023-12-31"
     assert set(known["Fachrichtung"]["values"].split(", ")) <= {"Chirurgie", "Innere", "Gynäkologie", "HNO"}
     assert "Innere" in known["Fachrichtung"]["values"]
-    assert found["learnt"] == {"learnt_epsilon": "8", "learnt_delta": "1/1000000000"}
+    assert learnt["learnt"] == {"learnt_epsilon": "8", "learnt_delta": "1/1000000000"}
     assert curation.ledger.spent("clinic") == Fraction(8)
-    assert "--learn-bounds-epsilon 8" in found["command"]
-    assert "--privacy-unit Patient_id" in found["command"]
-    # Another tab that knows nothing of it cannot pay again; a restart finds what was learnt.
+    assert "--learn-bounds-epsilon 8" in learnt["command"]
+    assert "--privacy-unit Patient_id" in learnt["command"]
+    # An outdated tab cannot pay again; a restart restores the learnt attributes.
     with pytest.raises(hv.HdpviewError, match="another tab"):
         curation.learnt(Saved(document=document, version=1), columns, BudgetForm(epsilon="8"))
     assert curation.ledger.spent("clinic") == Fraction(8)
     again = Curation(curation.data, curation.folder).described()
-    assert again["document"]["learnt"] == found["learnt"]
+    assert again["document"]["learnt"] == learnt["learnt"]
     kept = {column["name"]: column for column in again["document"]["columns"]}
     assert kept["Aufnahme"]["min"] == "2019-01-01"
 
 
 def test_the_page_keeps_everything(curation: Curation, client: TestClient) -> None:
-    """What is typed is saved with every check and is there after a restart; a stale tab is refused, and a
-    schema file that was edited later counts more.
+    """Every check saves the input, which survives a restart; a stale tab is refused, and a schema file that
+    was edited later takes precedence.
     """
     told = client.get("/api/table", headers=KNOWN).json()
     document = told["document"]
@@ -149,7 +148,7 @@ FIELDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("fields", FIELDS, ids=str)
 def test_a_form_says_what_its_attribute_says(fields: dict[str, Any]) -> None:
-    """Fields become a form and fields again, and the schema file made of them reads the same."""
+    """Fields become a form and fields again, and the schema file made from them is the same."""
     form = form_of("x", fields)
     assert fields_of(form) == fields
     lists = {"answers": ["yes", "no"]}
@@ -165,9 +164,9 @@ def test_a_form_says_what_its_attribute_says(fields: dict[str, Any]) -> None:
     ("changes", "words"),
     [
         ({"min": "1,5"}, "min must be a number with a decimal point, not '1,5'"),
-        ({"binning": "every", "size": "wide"}, "the size of bins must be a number"),
+        ({"binning": "every", "size": "wide"}, "the width or number of bins must be a number"),
         ({"kind": "datetime", "min": "31.01.2020"}, "write min as a date such as 2020-01-31"),
-        ({"kind": "datetime", "min": "2020-01-01", "size": "soon"}, "bins are as wide as"),
+        ({"kind": "datetime", "min": "2020-01-01", "size": "soon"}, "the width of bins"),
         ({"kind": "text"}, "choose one of the types"),
     ],
 )
@@ -196,7 +195,7 @@ def test_what_cannot_be_read_is_said(changes: dict[str, str], words: str) -> Non
 def test_suggestions_need_a_name_and_values_that_agree(
     name: str, kind: str, head: list[str], is_suggested: bool
 ) -> None:
-    """What is suggested can be built as it is; names alone suggest nothing."""
+    """Suggestions can be built unchanged; names alone suggest nothing."""
     fields = suggested_fields(name, kind, head)
     assert (fields is not None) == is_suggested
     if fields is not None:

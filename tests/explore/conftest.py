@@ -25,9 +25,10 @@ from visitor import PATIENCE_MS, Visitor
 from hdpview.build import build
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Category, Integer, Schema
-from hdpview.explore.answers import warm_up
+from hdpview.explore import child, page_server
 from hdpview.explore.notebook import Explorer, explore
-from hdpview.explore.server import create_app
+from hdpview.explore.page_answers import warm_up
+from hdpview.explore.page_server import create_app
 from hdpview.pview import PView
 from hdpview_bench.gesture import launch_chromium
 
@@ -43,6 +44,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here) and "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience() -> Iterator[None]:
+    """On a busy machine, answers may take longer than servers allow by the clock."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child, "SECONDS", 120.0)
+        patch.setattr(page_server, "ANSWER_SECONDS", 120.0)
+        yield
 
 
 @pytest.fixture(scope="session")

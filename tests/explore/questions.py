@@ -13,7 +13,6 @@ POSTS: dict[str, dict[str, Any]] = {
     "/api/pairs": {"first": "sex", "second": "age"},
     "/api/compare": {"first": "age < 30", "second": "age >= 30"},
     "/api/shares": {"first": "age < 30", "second": "age >= 30", "attribute": "sex"},
-    "/api/rates": {"outcome": "readmitted = TRUE", "attribute": "age"},
     "/api/table": {"sql": "SELECT sex, COUNT(*) AS n FROM view GROUP BY sex"},
 }
 GETS = ["/api/views", "/api/schema", "/api/content"]

@@ -8,6 +8,7 @@ import pytest
 
 from hdpview.errors import QueryError, ViewFileError
 from hdpview.explore.child import Child, ChildError
+from hdpview.explore.postgres.sqlstates import SqlState, as_pg_error
 
 
 @pytest.fixture
@@ -19,7 +20,6 @@ def child() -> Iterator[Child]:
 
 
 def test_results_and_errors_come_back(child: Child) -> None:
-    """Values as they are; errors that nobody raised on purpose by their name alone."""
     assert child.ask("sorted", [3, 1, 2], seconds=60) == [1, 2, 3]
     with pytest.raises(ChildError, match="ZeroDivisionError"):
         child.ask("divmod", 1, 0, seconds=60)
@@ -27,22 +27,21 @@ def test_results_and_errors_come_back(child: Child) -> None:
 
 
 def test_work_that_takes_too_long_is_ended(child: Child) -> None:
-    """The process is killed, and the next question finds a new one."""
-    with pytest.raises(QueryError, match="takes longer"):
+    with pytest.raises(QueryError, match="time limit") as refusal:
         child.ask("sum", range(10**12), seconds=0.3)
+    assert as_pg_error(refusal.value).code == SqlState.QUERY_CANCELED
     assert child.ask("sum", [1, 2], seconds=60) == 3
 
 
 def test_memory_is_limited(child: Child) -> None:
-    """More than a child may use is refused, and it goes on."""
-    with pytest.raises(QueryError, match="more memory"):
+    with pytest.raises(QueryError, match="memory limit") as refusal:
         child.ask("bytearray", 3 * 2**30, seconds=60)
+    assert as_pg_error(refusal.value).code == SqlState.TOO_COMPLEX
     assert len(child.ask("bytearray", 2**20, seconds=60)) == 2**20
 
 
 def test_an_object_that_cannot_be_made_says_why() -> None:
-    """An error while the object is made is the error of the first question."""
-    child = Child("hdpview.explore.postgres.answerer", "answerer_of", {"x": "/nowhere.pview"})
+    child = Child("hdpview.explore.postgres.answerer", "Answerer", {"x": "/nowhere.pview"})
     with pytest.raises(ViewFileError):
-        child.ask("describe", "SELECT 1", seconds=60)
+        child.ask("describe", "SELECT 1", None, seconds=60)
     child.close()

@@ -1,5 +1,5 @@
-"""Gestures at the page, by mouse, keyboard, finger and text: what it shows after them is what the view says,
-and every step can be taken back.
+"""Gestures at the page by mouse, keyboard, finger and text: it then shows the view's answers, and every step
+can be undone.
 """
 
 from __future__ import annotations
@@ -32,9 +32,6 @@ from hdpview.pview import PView
 
 
 def test_everything_at_first(visitor: Visitor, hospital: PView) -> None:
-    """Opened, the page says in plain words how many records there are, with a chart for every attribute and
-    no warning for a private view; what is guaranteed is one layer down.
-    """
     page = visitor.visit()
     agrees(page, hospital)
     assert page.locator("#charts article").count() == len(hospital.schema)
@@ -47,9 +44,6 @@ def test_everything_at_first(visitor: Visitor, hospital: PView) -> None:
 
 
 def test_brushing_a_range_filters_everything_else(visitor: Visitor, hospital: PView) -> None:
-    """After a drag the count and all charts are those of the view under the SQL shown; the brushed chart
-    stays whole.
-    """
     page = visitor.visit()
     brush(page, "age", 0.65, 0.9)
     assert shows(page, "age >= 62", "age < 87") == "age >= 62 AND age < 87"
@@ -59,7 +53,6 @@ def test_brushing_a_range_filters_everything_else(visitor: Visitor, hospital: PV
 
 
 def test_charts_out_of_sight_follow_when_the_mouse_rests(visitor: Visitor, hospital: PView) -> None:
-    """While the mouse moves only charts in sight are drawn anew; at rest all are."""
     page = visitor.visit()
     page.set_viewport_size({"width": 1400, "height": 500})
     before = spoken(page, "readmitted", 0)
@@ -80,7 +73,6 @@ def test_charts_out_of_sight_follow_when_the_mouse_rests(visitor: Visitor, hospi
 
 
 def test_ranges_are_moved_and_get_other_ends(visitor: Visitor) -> None:
-    """A drag inside a range moves it, a drag at its end changes that end; values are dragged over."""
     page = visitor.visit()
     brush(page, "age", 0.405, 0.605)
     assert shows(page, "age >= 38") == "age >= 38 AND age < 59"
@@ -96,7 +88,6 @@ def test_ranges_are_moved_and_get_other_ends(visitor: Visitor) -> None:
 
 
 def test_values_are_picked_and_given_up(visitor: Visitor, hospital: PView) -> None:
-    """Clicks on categories add and remove values; missing values can be picked; chips remove filters."""
     page = visitor.visit()
     bar(page, "region", 0).click()
     shows(page, "Northmoor")
@@ -113,7 +104,6 @@ def test_values_are_picked_and_given_up(visitor: Visitor, hospital: PView) -> No
 
 
 def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView) -> None:
-    """One bin of an ordered attribute, first or last, counts exactly what its bar says."""
     page = visitor.visit()
     for name in ("age", "cost", "admitted", "systolic_bp", "stay_days"):
         values = hospital.histogram(name, as_="pyarrow")
@@ -130,9 +120,6 @@ def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView) ->
 
 
 def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
-    """Arrows and pages move between bars, Enter picks, Shift extends, Escape gives up; Tab comes back; lists
-    and tabs work; the first link leads to the charts.
-    """
     page = visitor.visit()
     bar(page, "age", 0).focus()
     for key, code in (
@@ -163,7 +150,7 @@ def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
     expect(bar(page, "age", 2)).to_be_focused()
     opener = page.get_by_label("More on age", exact=True)
     opener.focus()
-    page.keyboard.press("ArrowDown")  # in a list, an arrow would save something already
+    page.keyboard.press("ArrowDown")  # in a list, an arrow key would already save
     page.keyboard.press("Enter")
     expect(page.get_by_label("Save age as PNG")).to_be_visible()
     page.keyboard.press("Escape")
@@ -173,9 +160,7 @@ def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
 def test_a_finger_brushes_sideways_and_scrolls_upwards(
     enter: Callable[..., Visitor], explorer: Explorer, hospital: PView
 ) -> None:
-    """A finger moved along a chart brushes a range; moved up over it, it scrolls the page and leaves the
-    filter alone; a first tap on a value tells it, a second one picks it.
-    """
+    """Sideways brushes, upwards scrolls; a first tap shows a value, a second one selects it."""
     person = enter(explorer.url, width=390, height=844, has_touch=True)
     page = person.visit()
     touch = person.context.new_cdp_session(page)
@@ -203,9 +188,6 @@ def test_a_finger_brushes_sideways_and_scrolls_upwards(
 
 
 def test_steps_lead_back_and_forth(visitor: Visitor) -> None:
-    """One drag is one step; undo, redo, their keys and the browser's buttons are the same steps, through
-    filters and views; reset can itself be undone.
-    """
     page = visitor.visit()
     brush(page, "age", 0.3, 0.5)
     age = shows(page, "age >=")
@@ -241,9 +223,6 @@ def test_steps_lead_back_and_forth(visitor: Visitor) -> None:
 
 
 def test_undo_takes_back_what_is_still_being_answered(visitor: Visitor) -> None:
-    """Who changes their mind while the page computes goes back one step, not two: from a filter, and from a
-    view.
-    """
     page = visitor.visit()
     run(page, BY_SERVER)
     bar(page, "sex", 0).click()
@@ -266,9 +245,6 @@ def test_undo_takes_back_what_is_still_being_answered(visitor: Visitor) -> None:
 
 
 def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
-    """A condition that brushes and clicks can say becomes brushes and chips. Any other filters as text;
-    gestures narrow it further, and each of the two can be given up alone.
-    """
     page = visitor.visit()
     for where, chips in (
         ("age BETWEEN 20 AND 40 AND ward IN ('surgery')", ["age: 20 to 40 ✕", "ward: surgery ✕"]),
@@ -291,16 +267,13 @@ def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
     expect(page.locator("#unrun")).to_contain_text("not run")
     bar(page, "sex", 0).click()
     shows(page, "Female")
-    assert page.locator("#where").input_value() == "stay_days > 3"  # what is typed is not lost
+    assert page.locator("#where").input_value() == "stay_days > 3"  # typed text is not lost
     page.locator("#where").press("Control+Enter")
     assert shows(page, "stay_days") == "stay_days >= 4"
     expect(page.locator("#unrun")).to_be_empty()
 
 
 def test_a_wrong_condition_is_told_in_words(visitor: Visitor) -> None:
-    """Wrong SQL shows a sentence and stays to be mended; the page goes on with the last filter that
-    worked.
-    """
     visitor.expected = ("400 (Bad Request)",)
     page = visitor.visit()
     before = page.locator("#count").inner_text()
@@ -321,9 +294,6 @@ def test_a_wrong_condition_is_told_in_words(visitor: Visitor) -> None:
 def test_a_link_restores_everything(
     enter: Callable[..., Visitor], explorer: Explorer, visitor: Visitor
 ) -> None:
-    """The copied link opens filter, panel, axes and the filter kept for comparison in a fresh browser; a
-    broken link shows everything.
-    """
     page = visitor.visit()
     choose(page, "Across", "cost")
     choose(page, "Down", "ward")

@@ -1,5 +1,5 @@
-"""What the page shows is true: whole intervals, pictures that belong to their labels, words for what the view
-does not know.
+"""The page shows nothing false: complete intervals, pictures that match their labels, notes on modelled
+relations.
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ def _ticks(visitor: Visitor, name: str) -> list[str]:
 
 
 def test_axes_say_what_they_are(visitor: Visitor) -> None:
-    """Round numbers stand under the bars, large ones in short; the last bin says that it holds what lies
-    beyond, and an axis of unequal bins says so.
-    """
     visitor.visit()
     assert {"0", "20", "40", "60", "80", "95+"} <= set(_ticks(visitor, "age"))
     assert {"0", "2K", "100K+", "bins of unequal width"} <= set(_ticks(visitor, "cost"))
@@ -49,7 +46,6 @@ def test_axes_say_what_they_are(visitor: Visitor) -> None:
 
 
 def test_no_answer_leaves_no_older_picture_under_new_labels(visitor: Visitor) -> None:
-    """Where a gesture is not answered, filter, chips, address and counts are those of the last answer."""
     visitor.expected = ("ERR_",)
     page = visitor.visit()
     run(page, BY_SERVER)
@@ -69,7 +65,6 @@ def test_no_answer_leaves_no_older_picture_under_new_labels(visitor: Visitor) ->
 
 
 def test_a_late_picture_is_not_drawn(visitor: Visitor) -> None:
-    """The answer to an older question, coming after a newer one was asked, is not drawn."""
     page = visitor.visit()
     run(page, BY_SERVER)
     page.wait_for_selector("#panel-heatmap svg[aria-label*='age and sex']")
@@ -85,16 +80,13 @@ def test_a_late_picture_is_not_drawn(visitor: Visitor) -> None:
 
 
 def test_conditions_explain_themselves(visitor: Visitor) -> None:
-    """A condition beyond the bounds, on gathered values, inside a bin or at midnight says so beside the
-    number.
-    """
     page = visitor.visit()
     notes = page.locator(".strip #notes")
     run(page, "age > 200 AND diagnosis = 'other'")
     expect(notes).to_contain_text("beyond the schema's bounds")
-    expect(notes).to_contain_text("gathers all values that the schema does not list")
+    expect(notes).to_contain_text("contains all values that the schema does not list")
     run(page, "cost > 700 AND admitted <= DATE '2024-01-31'")
-    expect(notes).to_contain_text("cuts the bin 500 to 1000")
+    expect(notes).to_contain_text("cuts bins of cost (500 to 1000)")
     expect(notes).to_contain_text("'2024-01-31' means midnight at the start of that day")
 
 
@@ -106,7 +98,6 @@ _WORDS = """async (spans) => {
 
 
 def test_a_word_says_how_good_a_count_is(visitor: Visitor) -> None:
-    """Beside the count stands a word, by the rule that Python has."""
     page = visitor.visit()
     expect(page.locator("#word")).to_have_text("useful")
     rng = np.random.default_rng(3)
@@ -118,7 +109,6 @@ def test_a_word_says_how_good_a_count_is(visitor: Visitor) -> None:
 
 
 def test_the_last_bin_holds_what_lies_beyond(visitor: Visitor, hospital: PView) -> None:
-    """The last bin says so as label and chip; beyond it, the interval reaches that bin's count."""
     page = visitor.visit()
     assert spoken(page, "age", 95).startswith("95 or more: about ")
     bar(page, "age", 95).click()
@@ -130,7 +120,6 @@ def test_the_last_bin_holds_what_lies_beyond(visitor: Visitor, hospital: PView) 
 
 
 def test_what_is_compared_with_is_named(visitor: Visitor) -> None:
-    """The share among all records is not called a share of all records; a tip moves nothing."""
     page = visitor.visit()
     brush(page, "age", 0.7, 0.9)
     shows(page, "age")
@@ -143,9 +132,6 @@ def test_what_is_compared_with_is_named(visitor: Visitor) -> None:
 
 
 def test_rates_leave_missing_outcomes_out(visitor: Visitor, hospital: PView) -> None:
-    """A rate is of records whose outcome is known, as AVG is; how many are left out is said, and a switch
-    counts them as no.
-    """
     page = visitor.visit()
     choose(page, "Show", "rate")
     choose(page, "Outcome", "smoker")
@@ -166,9 +152,6 @@ def test_rates_leave_missing_outcomes_out(visitor: Visitor, hospital: PView) -> 
 
 
 def test_the_verdict_is_about_shares(visitor: Visitor) -> None:
-    """Two groups of different size whose shares may be equal are not said to differ; two shares that add up
-    to all mirror each other.
-    """
     page = visitor.visit()
     page.locator("#tab-compare").click()
     run(page, "admitted < TIMESTAMP '2022-01-01'")
@@ -185,9 +168,6 @@ def test_the_verdict_is_about_shares(visitor: Visitor) -> None:
 
 
 def test_a_filter_that_selects_nothing_is_flat(visitor: Visitor) -> None:
-    """Where next to nothing is left, charts show no distribution of noise, nor that of all records, but one
-    line that says so; where no value can match, the page says just that.
-    """
     page = visitor.visit()
     run(page, "age < 12 AND diagnosis = 'prostate' AND sex = 'Female'")
     expect(page.locator("#verdict")).to_contain_text("Not distinguishable from 0")
@@ -204,7 +184,7 @@ def test_a_filter_that_selects_nothing_is_flat(visitor: Visitor) -> None:
 
 @pytest.fixture(scope="module")
 def wards() -> Iterator[Explorer]:
-    """Thirty long, similar names whose frequencies turn round with the year, in a view that counted few
+    """Thirty long, similar names whose frequencies are reversed every other year, in a view that counted few
     attributes together.
     """
     names = [
@@ -223,7 +203,6 @@ def wards() -> Iterator[Explorer]:
 def test_the_most_frequent_values_are_those_under_the_filter(
     enter: Callable[..., Visitor], wards: Explorer
 ) -> None:
-    """Which values are listed is decided at every rest, and shortened names stay different."""
     page = enter(wards.url).visit("branches.pview")
     run(page, "late >= 1")
     late = codes(page, "branch")
@@ -240,7 +219,6 @@ def test_the_most_frequent_values_are_those_under_the_filter(
 
 
 def test_a_modelled_relation_may_be_reversed(visitor: Visitor) -> None:
-    """Attributes that were not counted together are called modelled, in words that promise no direction."""
     page = visitor.page
 
     def without_pairs(route: object) -> None:

@@ -1,4 +1,4 @@
-"""A person at the page in a real browser, and what tests ask of it."""
+"""A person at the page in a real browser, for tests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from playwright.sync_api import Browser, Locator, Page, Route
 
 from hdpview.pview import PView
 
-PATIENCE_MS = 30_000  # with what a page is waited for, on a machine that does much else
+PATIENCE_MS = 30_000  # patience with a page on a busy machine
 # A filter that only the server reads: OR between attributes.
 BY_SERVER = "age < 90 OR sex = 'Male'"
 
 
 class Visitor:
-    """A person at the page, who also notes what the console says and where requests go."""
+    """A person at the page, who also records console messages and requests."""
 
     def __init__(
         self, browser: Browser, home: str, width: int = 1400, height: int = 1000, **context: Any
@@ -32,7 +32,7 @@ class Visitor:
             self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=home)
         self.home, self.page = home, self.context.new_page()
         self.complaints: list[str] = []
-        self.expected: tuple[str, ...] = ()  # parts of complaints that a test provokes
+        self.expected: tuple[str, ...] = ()  # parts of console messages that a test provokes
         self.requested: set[str] = set()
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
@@ -40,7 +40,7 @@ class Visitor:
         self.page.on("request", lambda request: self.requested.add(urlsplit(request.url).netloc))
 
     def visit(self, view: str = "hospital.pview") -> Page:
-        """Open a view, or the published page; unfold the filter's field and put the first steps away."""
+        """Open a view, or the published page; unfold the filter's field and close the tour."""
         self.page.goto(self.home if self.home.startswith("file:") else f"{self.home}#view={view}")
         rest(self.page)
         self.page.evaluate("document.getElementById('sql').open = true")
@@ -52,7 +52,7 @@ class Visitor:
         return self.page.evaluate("([path, body]) => hdpview.ask(path, body)", [path, body])
 
     def leave(self) -> None:
-        """Nothing was complained of, and nobody else was asked for anything."""
+        """Check that the console logged no problem and no request went elsewhere."""
         self.context.close()
         found = [text for text in self.complaints if not any(part in text for part in self.expected)]
         assert not found, found
@@ -93,7 +93,7 @@ def more(page: Page, name: str, what: str) -> None:
 
 
 def saved(page: Page, what: str, kind: str) -> Path:
-    """The file that is taken away."""
+    """The saved file."""
     opener = f"Save {what}" if what.startswith("the ") else f"More on {what}"
     with page.expect_download() as download:
         page.get_by_label(opener, exact=True).click()
@@ -102,7 +102,7 @@ def saved(page: Page, what: str, kind: str) -> Path:
 
 
 class Held:
-    """Requests that do not reach the server until they are let go, in the order in which they came."""
+    """Requests that are held back until they are released, in order of arrival."""
 
     def __init__(self, page: Page, pattern: str) -> None:
         self.page, self.pattern = page, pattern
@@ -121,7 +121,7 @@ class Held:
         for _ in range(PATIENCE_MS // 10):
             if self.routes:
                 return
-            # Events of the browser are only seen while something is asked of it.
+            # Playwright delivers the browser's events only during calls.
             self.page.wait_for_timeout(10)
         raise AssertionError(f"no request for {self.pattern}")
 
@@ -130,7 +130,7 @@ class Held:
         self.routes.pop(0).continue_()
 
     def let_all_go(self) -> None:
-        """These, and those that come from now on."""
+        """Release these and all later requests."""
         self._is_over = True
         while self.routes:
             self.routes.pop(0).continue_()
@@ -146,7 +146,7 @@ def bar(page: Page, name: str, code: int) -> Locator:
 
 
 def place(one: Locator) -> tuple[float, float, float, float]:
-    """Where an element lies: left, top, width and height."""
+    """The position of an element: left, top, width and height."""
     box = one.bounding_box()
     assert box is not None
     return box["x"], box["y"], box["width"], box["height"]
@@ -169,7 +169,7 @@ def brush(page: Page, name: str, first: float, last: float) -> None:
 
 
 def spoken(page: Page, name: str, code: int) -> str:
-    """What the page says of a bar."""
+    """The accessible text of a bar."""
     return bar(page, name, code).get_attribute("aria-label") or ""
 
 
@@ -190,7 +190,7 @@ def numbers_in(text: str) -> list[str]:
 
 
 def says(text: str, *values: float, least: float = 0.0) -> bool:
-    """Whether the first numbers of a text are these, rounded as it rounds; least: to what at least."""
+    """Whether a text starts with these numbers, rounded as the page rounds; least: the smallest step."""
     for told, value in zip(numbers_in(text), values, strict=False):
         step = max(10.0 ** -len(told.partition(".")[2]), least)
         if abs(float(told) - value) > 0.51 * step:
@@ -199,7 +199,7 @@ def says(text: str, *values: float, least: float = 0.0) -> bool:
 
 
 def grain(lower: float, upper: float) -> float:
-    """To what the page rounds a count with this interval: two digits of its half width are left."""
+    """The rounding step of a count with this interval: two digits of its half width remain."""
     half = (upper - lower) / 2
     return max(10.0 ** (math.floor(math.log10(half)) - 1), 1.0) if half > 0 else 1.0
 

@@ -29,7 +29,7 @@ from unittest.mock import patch
 BLOCK = re.compile(
     r"<!-- (?P<kind>run|output|file: (?P<name>\S+)) -->\n```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL
 )
-_NUMBER = re.compile(r"[-−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?%?")
+_NUMBER = re.compile(r"[-−]?\d+(,\d{3})*(\.\d+)?(e[-+]?\d+)?%?")
 _OPERATORS = {"|", "||", "&&", "&", ">", "<", "2>&1"}
 # Executes programs one after another, each a line of JSON, and answers with a line of JSON for each.
 _DRIVER = """
@@ -45,8 +45,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Output:
-    """What a page shows below a block, and what the block printed now. `span` is its place in the page's
-    text."""
+    """A block's output on the page, and its output now. `span` is its place in the page's text."""
 
     shown: str
     printed: str
@@ -54,7 +53,7 @@ class Output:
 
 
 def run_page(text: str, folder: Path) -> list[Output]:
-    """Do what a page shows in a folder, in its order. Raises where something fails."""
+    """Run the blocks of a page in a folder, in order. Raises if one fails."""
     from repeatable import repeatable_noise
 
     outputs: list[Output] = []
@@ -73,13 +72,13 @@ def run_page(text: str, folder: Path) -> list[Output]:
 
 
 def structure(text: str) -> str:
-    """A text without what noise changes: numbers, truth values, and the width of columns."""
-    masked = re.sub(r"\b(True|False)\b", "?", _NUMBER.sub("#", text))
+    """A text without what noise changes: numbers, truth values, words on usefulness, widths of columns."""
+    masked = re.sub(r"\b(True|False|useful|rough|unknown)\b", "?", _NUMBER.sub("#", text))
     return re.sub(r"[ \t─=-]+", " ", masked).replace(" \n", "\n").strip()
 
 
 def renewed(text: str, outputs: list[Output]) -> str:
-    """The page with what was printed now."""
+    """The page with the current outputs."""
     for output in reversed(outputs):
         start, end = output.span
         text = text[:start] + output.printed.rstrip() + "\n" + text[end:]
@@ -95,16 +94,16 @@ def _environment() -> dict[str, str]:
 
 def _commands(text: str) -> list[list[str]]:
     """The words of each command; one may reach over lines within quotes or after a backslash."""
-    found, pending = [], ""
+    commands, pending = [], ""
     for line in text.replace("\\\n", " ").splitlines():
         pending += line + "\n"
         try:
             words = shlex.split(pending, comments=True)
-        except ValueError:  # a quotation is open
+        except ValueError:  # an open quotation mark
             continue
-        found += [words] if words else []
+        commands += [words] if words else []
         pending = ""
-    return found
+    return commands
 
 
 def _shell(text: str, folder: Path) -> str:

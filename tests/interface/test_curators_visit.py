@@ -1,17 +1,29 @@
-"""A scripted visitor goes from a messy file to a published page, and reads only what the commands print."""
+"""The curator's path on the command line, from a raw file to a published page."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from people import write_people
 
+from clinic import write_clinic
 from command_line import run
+from hdpview.build import build
+from hdpview.cli import build_command
+from hdpview.counts.draft import draft_schema
+from hdpview.counts.losses import SchemaWarning
+from hdpview.domain import Schema
+from hdpview.errors import LossError
 from hdpview.privacy.ledger import Ledger
+from published_text import text_of
 
 N_ROWS = 1_500
 
@@ -85,9 +97,6 @@ def _meters() -> Table:
 
 @pytest.mark.parametrize("table", [_visits(), _orders(), _meters()], ids=["visits", "orders", "meters"])
 def test_from_a_messy_file_to_a_published_page(table: Table, tmp_path: Path) -> None:
-    """Every mistake is named before it costs anything; a view that is built has nothing left to say; the page
-    holds the columns and no row.
-    """
     (tmp_path / "table.csv").write_text("\n".join(table.lines) + "\n", encoding=table.encoding)
     drafted = run("schema", "draft", "table.csv", "-o", "table.toml", cwd=tmp_path)
     assert (drafted.returncode, "schema check table.toml table.csv" in drafted.stderr) == (0, True)
@@ -114,16 +123,101 @@ def test_from_a_messy_file_to_a_published_page(table: Table, tmp_path: Path) -> 
     built = run(*build, "table.pview", cwd=tmp_path)
     assert built.returncode == 0, built.stderr
     assert re.search(r"Risk: .* 73\.1% sure", built.stderr)
-    assert "Look: " not in built.stdout + built.stderr, built.stdout + built.stderr
+    assert "charges epsilon 1 to 'table'; 0 spent so far, 1.5 of 1.5 left. Ledger: " in built.stderr
+    assert "Budget: epsilon 1 spent on 'table' in total, 0.5 of 1.5 left. Ledger: " in built.stderr
+    assert "Warning: " not in built.stdout + built.stderr, built.stdout + built.stderr
     ledger = Ledger(tmp_path / "hdpview-ledger.sqlite")
     assert [float(charge.epsilon) for charge in ledger.charges("table")] == [1.0]
     assert "0.5 of 1.5. Spend at most that" in run(*build, "again.pview", cwd=tmp_path).stderr
+    unrecorded = run(*build, "again.pview", "--no-ledger", cwd=tmp_path)
+    assert "Budget: this build of epsilon 1 is not recorded in a ledger." in unrecorded.stderr
 
     card = run("info", "table.pview", "--card", cwd=tmp_path).stdout
     assert "epsilon 1:" in card
     assert (f"'{table.unit[1]}'" if table.unit else "each record") in card
     published = run("publish", "table.pview", "-o", "page.html", cwd=tmp_path)
-    page = (tmp_path / "page.html").read_text("utf-8")
+    page = text_of((tmp_path / "page.html").read_text("utf-8"))
     assert published.returncode == 0
     assert all(name in page for name in table.known)
     assert table.secret not in page
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Path:
+    """The raw export, in a folder of its own."""
+    write_clinic(tmp_path / "clinic.csv")
+    return tmp_path / "clinic.csv"
+
+
+def test_a_draft_has_a_line_per_column_and_tells_no_value(clinic: Path) -> None:
+    text = draft_schema(clinic)
+    lines = text.splitlines()
+    assert len(lines) < 60
+    assert sum(line.startswith("Code") for line in lines) == 27
+    source = tomllib.loads(text.replace("?,", "0,").replace("? }", "0 }").replace("[?]", '["x"]'))["source"]
+    assert (source["separator"], source["decimal"], source["thousands"]) == (";", ",", ".")
+    assert (source["encoding"], source["dates"]) == ("cp1252", ["%d.%m.%Y"])
+    for line in (
+        'age = { type = "integer", bins = "age" }',
+        'Anteil_percent = { type = "integer", bins = "percent" }',
+        'Altersgruppe = { type = "category", values = [?], other = "other" }',
+        '"Größe" = { type = "real", min = ?, max = ?, bins = 100 }',
+        'Kosten = { type = "real", min = ?, max = ?, bins = 100 }',
+        'Aufnahme = { type = "datetime", min = ?, max = ?, every = "1mo" }',
+        'Tage = { type = "integer", min = ?, max = ? }',
+        'Notfall = { type = "boolean" }',
+    ):
+        assert line in lines, text
+    assert any(line.startswith("# Patient_id = ") and "--privacy-unit Patient_id" in line for line in lines)
+    assert "They show the format only, not the values" in text
+    assert not re.search(r"Chirurgie|Innere|2019|2023|428", text)
+
+
+def test_losses_stop_a_build_until_they_are_accepted(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python, the command and the check agree; what was lost shows in the finished view too."""
+    source = '[source]\nseparator = ";"\nencoding = "cp1252"\nmissing = ["?"]\n'
+    bands = '[attributes.Altersgruppe]\ntype = "integer"\nmin = 0\nmax = 100\nmissing = 0\n'
+    folder = clinic.parent
+    (folder / "s.toml").write_text(source + bands)
+    before = sorted(folder.iterdir())
+    checked = run("schema", "check", "s.toml", "clinic.csv", "--format", "json", cwd=folder)
+    assert [warning["is_blocking"] for warning in json.loads(checked.stdout)["warnings"]] == [True]
+    words = ["build", "clinic.csv", "-s", "s.toml", "-e", "1", "--method", "hdpview", "-o", "v.pview"]
+    refused = run(*words, cwd=folder)
+    assert (refused.returncode, sorted(folder.iterdir())) == (2, before)
+    assert re.search("Nothing was spent.*--accept-losses", refused.stderr, re.DOTALL)
+    asked: list[int] = []
+
+    def decline(losses: Sequence[SchemaWarning]) -> bool:
+        asked.append(len(losses))
+        return False
+
+    with pytest.raises(LossError):
+        build(clinic, Schema.load(folder / "s.toml"), 1, accept_losses=decline)
+    assert asked == [1]
+    # On a terminal the command asks.
+    questions: list[str] = []
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    with monkeypatch.context() as patched:
+        patched.setattr(build_command, "sys", terminal)
+        patched.setattr(build_command.typer, "confirm", lambda text, **_: questions.append(text) is None)
+        confirmed = run(*words, "--test-key", "k", cwd=folder)
+    assert (confirmed.returncode, questions) == (0, ["Nothing was spent. Build anyway?"])
+    accepted = run(*words, "--force", "--accept-losses", "--test-key", "k", cwd=folder)
+    assert accepted.returncode == 0, accepted.stderr
+    assert "Warning: Altersgruppe: 100% of records are counted as '0'" in accepted.stdout
+
+
+def test_import_writes_a_schema_and_check_reads_it(tmp_path: Path) -> None:
+    write_people(tmp_path / "people.csv")
+    ddl = (
+        "CREATE TABLE people (age int CHECK (age BETWEEN 17 AND 90), education text CHECK (education IN "
+        "('School', 'Bachelor', 'Master', 'Doctorate', 'Diploma')))"
+    )
+    (tmp_path / "people.sql").write_text(ddl)
+    done = run("schema", "import", "people.sql", "-o", "people.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Review it; then run: hdpview schema check people.toml" in done.stderr
+    assert run("schema", "check", "people.toml", "people.csv", cwd=tmp_path).returncode == 0
+    again = run("schema", "import", "people.sql", "-o", "people.toml", cwd=tmp_path)
+    assert (again.returncode, "a draft does not replace it" in again.stderr) == (2, True)

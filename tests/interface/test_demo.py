@@ -9,7 +9,6 @@ from pathlib import Path
 
 
 def test_commands_that_the_demo_suggests_work_as_printed(tmp_path: Path) -> None:
-    """`make demo` calls a program that is not on the path, and so does whoever copies what it prints."""
     program = Path(sys.executable).parent / "hdpview"
     environment = {**os.environ, "PATH": "/usr/bin:/bin", "COLUMNS": "110"}
 

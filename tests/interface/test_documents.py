@@ -13,7 +13,6 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
 def test_labels_of_the_privacy_argument_are_those_in_the_code() -> None:
-    """Every [P…] in the code has its heading in docs/privacy.md, and every heading its lines."""
     in_code = {
         label for path in SOURCES for label in re.findall(r"\[P\d+\]", path.read_text(encoding="utf-8"))
     }
@@ -24,7 +23,6 @@ def test_labels_of_the_privacy_argument_are_those_in_the_code() -> None:
 
 
 def test_greek_stands_in_one_file_of_the_partition() -> None:
-    """Parameters have names; Greek letters are confined to the table that translates them, and to prose."""
     for path in (ROOT / "src/hdpview/partition").glob("*.py"):
         if path.name != "parameters.py":
             code = re.sub(r'""".*?"""|#.*', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -32,9 +30,6 @@ def test_greek_stands_in_one_file_of_the_partition() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    """Relative links and pictures of the README and the docs exist, and so do the headings that links
-    name.
-    """
     for page in [
         *sorted(ROOT.glob("*.md")),
         *sorted((ROOT / "docs").rglob("*.md")),
@@ -51,7 +46,6 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_first_page_of_the_site_shows_the_program_of_the_readme() -> None:
-    """The README's program is run by a test; the site shows the same one."""
     program = re.search(r"```python\n.*?```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert program is not None
     assert program[0] in (ROOT / "docs/index.md").read_text(encoding="utf-8")

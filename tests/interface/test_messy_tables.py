@@ -1,5 +1,5 @@
-"""Forty messy files, each with what has to be said before anything is paid. Python, the command line and the
-page say the same, and no column loses more than a fifth without a word.
+"""Messy files, each with the warnings due before anything is paid. Python, the command line and the page give
+the same ones, and no column loses more than a fifth without a warning.
 """
 
 from __future__ import annotations
@@ -67,181 +67,103 @@ def spoilt(good: Callable[[int], str], bad: Callable[[int], str], per_cent: int)
 
 
 MESSES: dict[str, Mess] = {
+    "no rows": Mess("age\n", AGE, ("The table has no rows",)),
     # bounds
-    "all above": Mess(
-        table(pay=lambda i: str(50_000 + i)), PAY, ("pay: nearly all values lie above max = 10,000",)
-    ),
+    "all above": Mess(table(pay=lambda i: str(50_000 + i)), PAY,
+        ("pay: nearly all values lie above max = 10,000",)),
     "all below": Mess(table(age=lambda i: str(-1 - i)), AGE, ("age: nearly all values lie below min = 0",)),
-    "a third above": Mess(
-        table(age=spoilt(ages, lambda i: str(900 + i), 33)), AGE, ("age: many values lie above max = 120",)
-    ),
-    "a tenth above": Mess(
-        table(age=spoilt(ages, lambda i: str(900 + i), 10)),
-        AGE,
-        ("age: few values lie above max",),
-        stops=False,
-    ),
+    "a third above": Mess(table(age=spoilt(ages, lambda i: str(900 + i), 33)), AGE,
+        ("age: many values lie above max = 120",)),
+    "a tenth above": Mess(table(age=spoilt(ages, lambda i: str(900 + i), 10)), AGE,
+        ("age: few values lie above max",), stops=False),
     "a tenth below, a tenth unreadable": Mess(
-        table(age=lambda i: "-5" if i % 10 == 0 else "old" if i % 10 == 1 else ages(i)),
-        AGE,
-        ("age: few values lie below", "age: few values are unreadable"),
-    ),
-    "dates beyond": Mess(
-        table(day=lambda i: f"19{i % 90 + 10}-01-01"), DAY, ("day: nearly all values lie below min",)
-    ),
+        table(age=lambda i: {0: "-5", 1: "old"}.get(i % 10, ages(i))), AGE,
+        ("age: few values lie below", "age: few values are unreadable")),
+    "dates beyond": Mess(table(day=lambda i: f"19{i % 90 + 10}-01-01"), DAY,
+        ("day: nearly all values lie below min",)),
     # numbers
-    "98 per cent unreadable": Mess(
-        table(age=spoilt(ages, lambda i: f"~{ages(i)}", 98)),
-        AGE,
-        ("age: nearly all values are unreadable as integer, shape '~99'",),
-    ),
-    "money": Mess(
-        table(pay=lambda i: f"${i}.50"),
-        PAY,
-        (r"pay: nearly all .* unreadable as real, shape '\$999.99'.*strip",),
-    ),
-    "thousands": Mess(
-        table(pay=lambda i: quoted(f"{1 + i % 9},{100 + i}")), PAY, (r"pay: nearly all .*thousands",)
-    ),
-    "blanks between thousands": Mess(
-        table(pay=lambda i: f"{1 + i % 9} {100 + i}"), PAY, ("pay: nearly all .*thousands",)
-    ),
-    "apostrophes": Mess(
-        table(pay=lambda i: f"{1 + i % 9}'{100 + i}.93"), PAY, ("pay: nearly all .*thousands",)
-    ),
-    "decimal commas": Mess(
-        table(pay=lambda i: quoted(f"{i},5")), PAY, (r"pay: nearly all .*\[source\]: decimal",)
-    ),
-    "parentheses": Mess(
-        table(pay=lambda i: f"({i}.00)"),
-        PAY.replace("min = 0", "min = -1000"),
-        ("pay: nearly all .*negative",),
-    ),
-    "percent signs": Mess(
-        table(pay=lambda i: f"{i % 100}%"), PAY, (r"pay: nearly all .*shape '99%'.*strip",)
-    ),
-    "a unit": Mess(
-        table(age=lambda i: f"{ages(i)} years"), AGE, ("age: nearly all .*shape '99 aaaaa'.*strip",)
-    ),
-    "codes for numbers": Mess(
-        table(age=lambda i: ["low", "high"][i % 2]), AGE, ("age: nearly all .*unreadable",)
-    ),
-    "marks for missing": Mess(
-        table(age=spoilt(ages, lambda i: "NA", 30)),
-        AGE,
-        ("age: many values are unreadable as integer, shape 'AA'.*missing",),
-    ),
+    "98 per cent unreadable": Mess(table(age=spoilt(ages, lambda i: f"~{ages(i)}", 98)), AGE,
+        ("age: nearly all values are unreadable as integer, shape '~99'",)),
+    "money": Mess(table(pay=lambda i: f"${i}.50"), PAY,
+        (r"pay: nearly all .* unreadable as real, shape '\$999.99'.*strip",)),
+    "thousands": Mess(table(pay=lambda i: quoted(f"{1 + i % 9},{100 + i}")), PAY,
+        (r"pay: nearly all .*thousands",)),
+    "blanks between thousands": Mess(table(pay=lambda i: f"{1 + i % 9} {100 + i}"), PAY,
+        ("pay: nearly all .*thousands",)),
+    "apostrophes": Mess(table(pay=lambda i: f"{1 + i % 9}'{100 + i}.93"), PAY,
+        ("pay: nearly all .*thousands",)),
+    "decimal commas": Mess(table(pay=lambda i: quoted(f"{i},5")), PAY,
+        (r"pay: nearly all .*\[source\]: decimal",)),
+    "parentheses": Mess(table(pay=lambda i: f"({i}.00)"), PAY.replace("min = 0", "min = -1000"),
+        ("pay: nearly all .*negative",)),
+    "percent signs": Mess(table(pay=lambda i: f"{i % 100}%"), PAY,
+        (r"pay: nearly all .*shape '99%'.*strip",)),
+    "a unit": Mess(table(age=lambda i: f"{ages(i)} years"), AGE,
+        ("age: nearly all .*shape '99 aaaaa'.*strip",)),
+    "codes for numbers": Mess(table(age=lambda i: ["low", "high"][i % 2]), AGE,
+        ("age: nearly all .*unreadable",)),
+    "marks for missing": Mess(table(age=spoilt(ages, lambda i: "NA", 30)), AGE,
+        ("age: many values are unreadable as integer, shape 'AA'.*missing",)),
     # dates
-    "German dates": Mess(
-        table(day=lambda i: f"{i % 28 + 1:02}.05.2021"),
-        DAY,
-        (r"day: nearly all .*shape '99\.99\.9999'.*dates",),
-    ),
-    "American dates": Mess(
-        table(day=lambda i: f"05/{i % 28 + 1:02}/2021"), DAY, ("day: nearly all .*dates",)
-    ),
-    "seconds since 1970": Mess(
-        table(day=lambda i: str(1_600_000_000 + i)), DAY, ("day: nearly all .*epoch",)
-    ),
+    "German dates": Mess(table(day=lambda i: f"{i % 28 + 1:02}.05.2021"), DAY,
+        (r"day: nearly all .*shape '99\.99\.9999'.*dates",)),
+    "American dates": Mess(table(day=lambda i: f"05/{i % 28 + 1:02}/2021"), DAY,
+        ("day: nearly all .*dates",)),
+    "seconds since 1970": Mess(table(day=lambda i: str(1_600_000_000 + i)), DAY,
+        ("day: nearly all .*epoch",)),
+    "no seconds since 1970": Mess(
+        table(day=spoilt(lambda i: str(1_600_000_000 + i * 99_999), lambda i: "soon", 30)), DAY,
+        ("day: many values are unreadable as datetime, shape 'aaaa'",), source='epoch = "s"'),
     "two-digit years": Mess(table(day=lambda i: f"{i % 28 + 1:02}-05-21"), DAY, ("day: nearly all .*dates",)),
-    "time zones": Mess(
-        table(day=lambda i: f"2021-05-01T{i % 24:02}:00:00+02:00"),
-        DAY,
-        ("day: times with a time zone are counted in UTC",),
-        stops=False,
-    ),
+    "births in two digits": Mess(table(day=lambda i: f"{i % 28 + 1:02}-05-65"), DAY,
+        ("day: nearly all values lie above max .*read as 1969 to 2068",), source='dates = ["%d-%m-%y"]'),
+    "time zones": Mess(table(day=lambda i: f"2021-05-01T{i % 24:02}:00:00+02:00"), DAY,
+        ("day: times with a time zone are counted in UTC",), stops=False),
     # categories
-    "other letters": Mess(
-        table(sex=lambda i: sexes(i).lower()),
-        SEX,
-        ("sex: nearly all values match no declared value, shape 'a'.*letter case",),
-    ),
-    "blanks around": Mess(
-        table(sex=lambda i: f"{sexes(i)} "), SEX, ("sex: nearly all .*without the blanks",)
-    ),
-    "other words": Mess(
-        table(sex=lambda i: "12"[i % 2]),
-        SEX,
-        ("sex: nearly all values match no declared value, shape '9'.*aliases",),
-    ),
-    "one match in fifty": Mess(
-        table(sex=lambda i: "F" if i % 50 == 0 else "X"),
-        SEX,
-        ("sex: nearly all values match no declared value",),
-    ),
-    "most are other": Mess(
-        table(sex=lambda i: "F" if i % 5 == 0 else "X"),
-        SEX.replace("nullable = true", 'other = "other"'),
-        ("sex: many .*'other'",),
-    ),
-    "words for truth": Mess(
-        table(smoker=lambda i: ["ja", "nein"][i % 2]),
-        'smoker = { type = "boolean", nullable = true }',
-        ("smoker: nearly all .*boolean",),
-    ),
+    "other letters": Mess(table(sex=lambda i: sexes(i).lower()), SEX,
+        ("sex: nearly all values match no declared value, shape 'a'.*letter case",)),
+    "blanks around": Mess(table(sex=lambda i: f"{sexes(i)} "), SEX,
+        ("sex: nearly all .*without the blanks",)),
+    "other words": Mess(table(sex=lambda i: "12"[i % 2]), SEX,
+        ("sex: nearly all values match no declared value, shape '9'.*aliases",)),
+    "one match in fifty": Mess(table(sex=lambda i: "F" if i % 50 == 0 else "X"), SEX,
+        ("sex: nearly all values match no declared value",)),
+    "most are other": Mess(table(sex=lambda i: "F" if i % 5 == 0 else "X"), SEX.replace("nullable = true",
+        'other = "other"'), ("sex: many .*'other'",)),
+    "words for truth": Mess(table(smoker=lambda i: ["ja", "nein"][i % 2]),
+        'smoker = { type = "boolean", nullable = true }', ("smoker: nearly all .*boolean",)),
     # columns
-    "all empty": Mess(
-        table(age=ages, pay=lambda i: ""), f"{AGE}\n{PAY}", ("pay: all values are empty",), stops=False
-    ),
+    "all empty": Mess(table(age=ages, pay=lambda i: ""), f"{AGE}\n{PAY}", ("pay: all values are empty",),
+        stops=False),
     "constant": Mess(table(age=lambda i: "7"), AGE, ("age: all values fall into the same bin",), stops=False),
-    "an identifier": Mess(
-        table(number=lambda i: str(100_000 + 37 * i)),
+    "amounts in another notation": Mess(table(pay=lambda i: f"{i} EUR"), PAY,
+        ("pay: nearly all values are unreadable as real, .*missing\\.$",)),
+    "an identifier": Mess(table(number=lambda i: str(100_000 + 37 * i)),
         'number = { type = "integer", min = 0, max = 999999, every = 1000, nullable = true }',
-        ("number: Nearly all of them differ",),
-        stops=False,
-    ),
-    "a person": Mess(
-        table(surname=lambda i: f"N{i}"),
+        ("number: nearly all values differ",), stops=False),
+    "a person": Mess(table(surname=lambda i: f"N{i}"),
         'surname = { type = "category", values = ["N0"], nullable = true }',
-        ("surname: nearly all .*Nearly all of them differ", "surname: its name suggests"),
-    ),
-    "missing counted as zero": Mess(
-        table(age=spoilt(ages, lambda i: "", 30), sex=sexes),
+        ("surname: nearly all .*nearly all values differ", "surname: its name suggests")),
+    "missing counted as zero": Mess(table(age=spoilt(ages, lambda i: "", 30), sex=sexes),
         f"{AGE.replace(', nullable = true', '')}\n{SEX}",
-        ("age: many values are missing, and would be counted as '0'",),
-    ),
+        ("age: many values are missing, and would be counted as '0'",)),
     # structure
-    "an unclosed quotation mark": Mess(
-        table(age=ages, sex=lambda i: '"F' if i == 20 else sexes(i)),
-        f"{AGE}\n{SEX}",
-        ("a quotation mark .* is not closed; nearly all lines",),
-    ),
-    "short lines": Mess(
-        "age,sex\n" + "".join(f"{ages(i)}\n" if i % 2 else f"{ages(i)},F\n" for i in range(N)),
-        f"{AGE}\n{SEX}",
-        ("many lines have fewer fields",),
-    ),
-    "long lines": Mess(
-        "age,sex\n" + "".join(f"{ages(i)},Smith, John\n" if i % 2 else f"{ages(i)},F\n" for i in range(N)),
-        f"{AGE}\n{SEX}",
-        ("many lines have more fields",),
-    ),
-    "the header named again": Mess(
-        table(age=ages, sex=sexes),
-        f"{AGE}\n{SEX}",
-        ("the first line repeats",),
-        stops=False,
-        source='columns = ["age", "sex"]',
-    ),
-    "UTF-16 with its mark": Mess(
-        table(age=spoilt(ages, lambda i: "alt", 50)).encode("utf-16"),
-        AGE,
-        ("age: many values are unreadable",),
-        source='encoding = "utf-16"',
-    ),
-    "JSON lines": Mess(
-        "".join(json.dumps({"age": 20 + i if i % 2 else "?", "sex": sexes(i)}) + "\n" for i in range(60)),
-        f"{AGE}\n{SEX}",
-        ("age: many values are unreadable",),
-        name="table.jsonl",
-    ),
-    "a BOM and Latin-1": Mess(
-        table(sex=lambda i: ["männlich", "weiblich"][i % 2]).encode("cp1252"),
-        SEX,
-        ("sex: nearly all",),
-        source='encoding = "cp1252"',
-    ),
-}
+    "an unclosed quotation mark": Mess(table(age=ages, sex=lambda i: '"F' if i == 20 else sexes(i)),
+        f"{AGE}\n{SEX}", ("a quotation mark .* is not closed; nearly all lines",)),
+    "short lines": Mess("age,sex\n" + "20\n21,F\n" * N, f"{AGE}\n{SEX}", ("many lines have fewer fields",)),
+    "long lines": Mess("age,sex\n" + "20,Smith, John\n21,F\n" * N, f"{AGE}\n{SEX}",
+        ("many lines have more fields",)),
+    "lines that end in two ways": Mess("age,sex\n" + "20,F\r\n21,M\n" * N, f"{AGE}\n{SEX}",
+        ("lines end in different ways",), stops=False),
+    "the header named again": Mess(table(age=ages, sex=sexes), f"{AGE}\n{SEX}", ("the first line repeats",),
+        stops=False, source='columns = ["age", "sex"]'),
+    "UTF-16 with its mark": Mess(table(age=spoilt(ages, lambda i: "alt", 50)).encode("utf-16"), AGE,
+        ("age: many values are unreadable",), source='encoding = "utf-16"'),
+    "JSON lines": Mess('{"age": "?", "sex": "F"}\n{"age": 20, "sex": "M"}\n' * N, f"{AGE}\n{SEX}",
+        ("age: many values are unreadable",), name="table.jsonl"),
+    "a BOM and Latin-1": Mess(table(sex=lambda i: ["männlich", "weiblich"][i % 2]).encode("cp1252"), SEX,
+        ("sex: nearly all",), source='encoding = "cp1252"'),
+}  # fmt: skip
 
 
 def prepared(folder: Path, mess: Mess) -> tuple[Path, Path]:
@@ -252,15 +174,8 @@ def prepared(folder: Path, mess: Mess) -> tuple[Path, Path]:
     return data, schema
 
 
-def test_there_are_forty() -> None:
-    assert len(MESSES) == 40
-
-
 @pytest.mark.parametrize("case", MESSES)
 def test_losses_are_said_before_anything_is_paid(tmp_path: Path, case: str) -> None:
-    """Python lists them and refuses to build; the command line lists the same, with the exit codes that
-    programs rely on; the page lists the same. Nothing is charged, and no value is quoted.
-    """
     mess = MESSES[case]
     data, schema = prepared(tmp_path, mess)
     loaded = hv.Schema.load(schema)
@@ -291,22 +206,18 @@ READABLE = {
     "euro": (table(pay=lambda i: f"€ 1 {100 + i}.99"), PAY, 'strip = "€"\nthousands = " "'),
     "French": (table(pay=lambda i: quoted(f"1\u202f{100 + i},30")), PAY, 'decimal = ","\nthousands = " "'),
     "Swiss": (table(pay=lambda i: f"1'{100 + i}.93"), PAY, 'thousands = "\'"'),
-    "parentheses": (
-        table(pay=lambda i: f"({i}.00)"),
-        PAY.replace("min = 0", "min = -1000"),
-        'negative = "parentheses"',
-    ),
+    "parentheses": (table(pay=lambda i: f"({i}.00)"), PAY.replace("min = 0", "min = -1000"),
+        'negative = "parentheses"'),
     "units": (table(age=lambda i: f"{ages(i)} years"), AGE, 'strip = ["years"]'),
     "seconds": (table(day=lambda i: str(1_600_000_000 + i)), DAY, 'epoch = "s"'),
     "milliseconds": (table(day=lambda i: str(1_600_000_000_000 + i)), DAY, 'epoch = "ms"'),
     "blanks": (table(sex=lambda i: f"{sexes(i)} "), SEX, "trim = true"),
     "two-digit years": (table(day=lambda i: f"{i % 28 + 1:02}-05-21"), DAY, 'dates = ["%d-%m-%y"]'),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", READABLE)
 def test_what_is_declared_is_read(tmp_path: Path, case: str) -> None:
-    """The remedy that a warning names removes it, and builds count by the same rules."""
     text, attributes, source = READABLE[case]
     data, schema = prepared(tmp_path, Mess(text, attributes, (), source=source))
     loaded = hv.Schema.load(schema)
@@ -317,7 +228,6 @@ def test_what_is_declared_is_read(tmp_path: Path, case: str) -> None:
 
 
 def test_the_privacy_unit_is_questioned(tmp_path: Path) -> None:
-    """A column of two values names no persons; one that is mostly empty leaves most rows out."""
     data, schema = prepared(
         tmp_path, Mess(table(age=ages, sex=sexes, who=lambda i: f"p{i}" if i % 3 == 0 else ""), AGE, ())
     )
@@ -331,9 +241,6 @@ def test_the_privacy_unit_is_questioned(tmp_path: Path) -> None:
 
 
 def test_a_paid_check_answers_from_noisy_counts_and_is_charged(tmp_path: Path) -> None:
-    """It finds the same great losses, without shapes; the ledger has the charge; a budget that is too small
-    says so, and one that is not left is refused.
-    """
     text = table(age=spoilt(ages, lambda i: "900", 50), sex=lambda i: sexes(i).lower(), pay=lambda i: "5")
     data, schema = prepared(tmp_path, Mess(text, f"{AGE}\n{SEX}\n{PAY}", ()))
     run, words = CliRunner(), ["schema", "check", str(schema), str(data)]
@@ -356,7 +263,6 @@ def test_a_paid_check_answers_from_noisy_counts_and_is_charged(tmp_path: Path) -
 
 
 def test_files_that_differ_are_told_apart(tmp_path: Path) -> None:
-    """A column that only some of the files have."""
     pq.write_table(pa.table({"age": [1, 2], "pay": [1.0, 2.0]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"age": [1, 2]}), tmp_path / "b.parquet")
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9), hv.Real(name="pay", min=0.0, max=9.0, bins=3)])
@@ -366,22 +272,16 @@ def test_files_that_differ_are_told_apart(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "a title above": (
-        "Report of May\n\n" + table(age=ages, sex=sexes, pay=ages),
-        "t.csv",
-        "looks like a title",
-    ),
-    "no header": (
-        "\n".join(f"{ages(i)},{sexes(i)},2021-01-0{i % 9 + 1}" for i in range(50)),
-        "t.csv",
-        "looks like a record",
-    ),
+    "a title above": ("Report of May\n\n" + table(age=ages, sex=sexes, pay=ages), "t.csv",
+        "looks like a title"),
+    "no header": ("\n".join(f"{ages(i)},{sexes(i)},2021-01-0{i % 9 + 1}" for i in range(50)), "t.csv",
+        "looks like a record"),
     "names as a header": ("\n".join(f"{sexes(i)},x{i}" for i in range(50)), "t.csv", "looks like a record"),
     "columns of one name": ("age,age\n1,2\n", "t.csv", "two columns named 'age'"),
     "Excel": ("PK", "t.xlsx", r"Save it as CSV .*pandas\.read_excel"),
     "SQLite": ("SQLite", "t.db", r"pandas\.read_sql"),
-    "JSON": ("[]", "t.json", r"one record per line"),
-}
+    "JSON": ("[]", "t.json", r"one object per line"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)

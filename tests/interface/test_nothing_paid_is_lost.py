@@ -1,4 +1,4 @@
-"""A view that was paid for is not lost, and what was spent is said."""
+"""A paid view is never lost, and the spent budget is stated."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import typer
 
 import command_line
 import hdpview as hv
-from hdpview.cli.build import end_if_elsewhere
 from hdpview.errors import ViewFileError
-from hdpview.privacy.ledger import FAILED, FINISHED, LEDGER_NAME, LOST, Ledger, Receipt
+from hdpview.privacy.ledger import FAILED, FINISHED, LEDGER_NAME, Ledger, Receipt
 from hdpview.view import save
 from hdpview.view.save import SAVED_ELSEWHERE, Saver
 
@@ -39,22 +37,24 @@ def paid(folder: Path) -> tuple[hv.PView, Receipt]:
     return view, receipts[0]
 
 
-def test_a_full_disk_costs_no_view(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Where the view cannot be written it goes to another place, the place and the price are said, the charge
-    names it, and the exit code is 3. Before, epsilon was spent and the view gone.
-    """
+def test_a_view_saved_elsewhere_ends_with_code_3(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "out").mkdir()
+    monkeypatch.setattr(Saver, "save", lambda *_: "The view is in another place.")
+    ended = command_line.run(*words(), cwd=folder)
+    assert ended.returncode == SAVED_ELSEWHERE
+    assert "The view is in another place." in ended.stderr
+
+
+def test_a_full_disk_costs_no_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The view goes to another place, and the charge names it."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(save.tempfile, "tempdir", str(tmp_path / "elsewhere"))
     view, receipt = paid(tmp_path)
     saver = Saver(tmp_path / "gone" / "v.pview")
     saver.keep(receipt)
-    with pytest.raises(typer.Exit) as ended:
-        end_if_elsewhere(saver.save(view))
+    said = saver.save(view)
     (kept,) = (tmp_path / "elsewhere").iterdir()
-    said = capsys.readouterr().err
-    assert ended.value.exit_code == SAVED_ELSEWHERE
+    assert said is not None
     assert str(kept) in said
     assert "Epsilon 1 is spent on 't'" in said
     assert hv.open(kept).manifest.epsilon == 1
@@ -62,10 +62,27 @@ def test_a_full_disk_costs_no_view(
     assert (charge.state, charge.view) == (FINISHED, str(kept))
 
 
+def test_two_builds_of_one_name_keep_both_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(save.tempfile, "tempdir", str(tmp_path / "elsewhere"))
+    savers = [Saver(tmp_path / "v.pview") for _ in range(2)]
+    for saver in savers:
+        saver.check(force=False)
+    view, _ = paid(tmp_path)
+    assert savers[0].save(view) is None
+    first = (tmp_path / "v.pview").read_bytes()
+    said = savers[1].save(view)
+    assert said is not None
+    assert "Another build wrote" in said
+    assert (tmp_path / "v.pview").read_bytes() == first
+    (kept,) = (tmp_path / "elsewhere").iterdir()
+    assert savers[1].target == kept
+    assert hv.open(kept).manifest.epsilon == 1
+
+
 def test_a_view_that_finds_no_place_is_lost_on_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The charge says that there is no view, and so does the error."""
     view, receipt = paid(tmp_path)
     saver = Saver(tmp_path / "v.pview")
     saver.keep(receipt)
@@ -74,20 +91,18 @@ def test_a_view_that_finds_no_place_is_lost_on_record(
         raise ViewFileError("No space left on device.")
 
     monkeypatch.setattr(hv.PView, "save", full)
-    with pytest.raises(ViewFileError, match=r"the view is lost\. Epsilon 1 is spent"):
+    with pytest.raises(ViewFileError, match=r"Epsilon 1 is spent .* --resume"):
         saver.save(view)
-    assert receipt.ledger.charges()[0].state == LOST
+    assert receipt.ledger.charges()[0].state == FAILED
 
 
 def test_space_is_looked_at_before_anything_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is nearly full is refused."""
     monkeypatch.setattr(save, "LEAST_FREE_BYTES", 10**18)
     with pytest.raises(ViewFileError, match="Nothing was spent"):
         Saver(tmp_path / "v.pview").check(force=False)
 
 
 def test_a_view_is_not_written_over_without_force(folder: Path) -> None:
-    """A second build to the same place is refused before it costs anything; with --force it is written."""
     (folder / "out").mkdir()
     assert command_line.run(*words(), cwd=folder).returncode == 0
     before = (folder / "out/p.pview").read_bytes()
@@ -101,8 +116,6 @@ def test_a_view_is_not_written_over_without_force(folder: Path) -> None:
 
 
 def test_an_interrupt_after_the_charge_says_that_it_stays_spent(folder: Path) -> None:
-    """Ctrl-C in the middle of a build ends with code 130 and a line about the charge, which counts as
-    failed."""
     program = (
         "import os, signal, sys\n"
         "def broken(*_, **__):\n"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
-from html.parser import HTMLParser
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,49 +36,38 @@ def view() -> PView:
     return noisy_view(SCHEMA, 3, n_cuts=120)
 
 
-def charts(view: PView) -> dict[str, Any]:
-    return {
-        "histogram": view.plot.histogram("age", where="smoker"),
-        "missing": view.plot.histogram("pressure"),
-        "heatmap": view.plot.heatmap("day", "age", where="age < 30"),
-        "partition": view.plot.partition("age", "day"),
-        "labels": view.plot.histogram("<b>region</b>"),
-    }
+CHARTS: dict[str, Callable[[PView], Any]] = {
+    "histogram": lambda view: view.plot.histogram("age", where="smoker"),
+    "missing": lambda view: view.plot.histogram("pressure"),
+    "heatmap": lambda view: view.plot.heatmap("day", "age", where="age < 30"),
+    "partition": lambda view: view.plot.partition("age", "day"),
+    "labels": lambda view: view.plot.histogram("<b>region</b>"),
+}
 
 
-@pytest.mark.parametrize("name", ["histogram", "missing", "heatmap", "partition", "labels"])
+@pytest.mark.parametrize("name", CHARTS)
 def test_every_picture_becomes_a_png_and_an_svg(view: PView, name: str, tmp_path: Path) -> None:
-    """Files are of the kind their name says, with something on them, and need no browser."""
-    chart = charts(view)[name]
+    chart = CHARTS[name](view)
     save(chart, tmp_path / "x.png")
     save(chart, tmp_path / "x.svg")
     content = (tmp_path / "x.png").read_bytes()
     assert content.startswith(b"\x89PNG")
-    width, height = struct.unpack(">II", content[16:24])
-    assert min(width, height) > 200
+    assert min(struct.unpack(">II", content[16:24])) > 200
     assert (tmp_path / "x.svg").read_text(encoding="utf-8").count("<path") > 3
 
 
-@pytest.mark.parametrize(
-    "interval",
-    [{}, {"interval": "guaranteed"}, {"interval": "noise"}],
-    ids=["as answered", "guaranteed", "noise"],
-)
+@pytest.mark.parametrize("interval", [{}, {"interval": "guaranteed"}, {"interval": "noise"}], ids=str)
 def test_bars_have_error_bars_from_the_view(view: PView, interval: dict[str, Any]) -> None:
-    """A histogram has a bar and a whisker per value, and its numbers are those that the view answers, unless
-    told otherwise.
-    """
     spec = json.loads(view.plot.histogram("age", **interval).to_json())
     marks = [layer["mark"]["type"] for layer in spec["layer"]]
     assert marks == ["bar", "rule"]
-    rows = spec["layer"][0]["data"]["values"] if "data" in spec["layer"][0] else spec["data"]["values"]
+    rows = spec["layer"][0].get("data", spec.get("data"))["values"]
     answers = view.count_many([f"age = {i}" for i in range(41)], **interval)
     assert [row["count"] for row in rows] == pytest.approx(answers.estimate.tolist(), abs=1e-6)
     assert [row["upper"] for row in rows] == pytest.approx(answers.upper.tolist(), abs=1e-6)
 
 
 def test_the_partition_of_two_attributes_shows_every_block() -> None:
-    """In a view of two attributes, each block is a shaded rectangle of its own density."""
     plane = noisy_view(
         Schema([Integer(name="x", min=0, max=63), Integer(name="y", min=0, max=63)]), 0, n_cuts=80
     )
@@ -89,7 +79,6 @@ def test_the_partition_of_two_attributes_shows_every_block() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused_in_words(view: PView, tmp_path: Path) -> None:
-    """Unknown attributes, the same one twice, too fine grids and strange endings."""
     with pytest.raises(QueryError, match="Did you mean 'age'"):
         view.plot.histogram("agee")
     with pytest.raises(QueryError, match="two different"):
@@ -102,21 +91,9 @@ def test_what_cannot_be_drawn_is_refused_in_words(view: PView, tmp_path: Path) -
     save(fine.plot.partition("x", "y"), tmp_path / "fine.svg")
 
 
-class _Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.add(tag)
-
-
 def test_a_view_in_a_notebook_is_plain_escaped_html(view: PView) -> None:
-    """A histogram per attribute as SVG; names and labels from a stranger's file cannot add tags."""
     page = view._repr_html_()
-    tags = _Tags()
-    tags.feed(page)
-    assert tags.tags <= {"div", "pre", "b", "br", "svg", "rect", "p"}
+    assert {*re.findall(r"<([a-z]+)", page)} <= {"div", "pre", "b", "br", "svg", "rect", "p"}
     assert page.count("<svg") == len(SCHEMA)
     assert "&lt;script&gt;" in page
     assert "records" in page
@@ -124,9 +101,6 @@ def test_a_view_in_a_notebook_is_plain_escaped_html(view: PView) -> None:
 
 
 def test_results_come_in_the_frames_people_use(view: PView) -> None:
-    """pandas by default where it is installed, Polars and Arrow by name, for one call or for a whole view;
-    others are refused.
-    """
     import pandas as pd
     import polars as pl
 
@@ -138,19 +112,7 @@ def test_results_come_in_the_frames_people_use(view: PView) -> None:
         view.sample(3, as_="polar")  # type: ignore[arg-type]
 
 
-def test_marginals_pivot_into_crosstabs(view: PView) -> None:
-    """Every cell has the interval that `count` gives it, of each kind."""
-    for interval in ("typical", "guaranteed", "noise"):
-        how: Any = {"interval": interval, "confidence": 0.9}
-        table = view.marginal(["pressure", "smoker"], where="age < 20", **how)
-        crosstab = table.pivot(index="pressure", columns="smoker").loc[table["pressure"][0]]
-        found = view.count("age < 20 AND smoker AND pressure < 2", **how)
-        ends = [crosstab[name][True] for name in ("count", "count_lower", "count_upper")]
-        assert ends == pytest.approx([found.estimate, found.lower, found.upper])
-
-
 def test_commands_draw_sample_and_merge(view: PView, tmp_path: Path) -> None:
-    """plot, sample and merge write the files they were asked for, and say what is wrong in a sentence."""
     path = tmp_path / "a.pview"
     view.save(path)
     assert run("plot", path, "age", "-o", tmp_path / "age.svg", "--where", "smoker").returncode == 0
@@ -163,19 +125,7 @@ def test_commands_draw_sample_and_merge(view: PView, tmp_path: Path) -> None:
     merged = run("merge", path, path, "-o", tmp_path / "b.pview", "--overlapping")
     assert "epsilon 2" in merged.stdout
     assert PView.open(tmp_path / "b.pview").manifest.epsilon == 2
-    wrong = run("plot", path, "agee", "-o", tmp_path / "x.png")
-    assert (wrong.returncode, "Did you mean 'age'?" in wrong.stderr) == (2, True)
-
-
-def test_query_prints_groups_with_intervals_for_programs(view: PView, tmp_path: Path) -> None:
-    """JSON has columns, rows with lower and upper ends, confidence, epsilon and delta; dates are ISO text."""
-    view.save(tmp_path / "a.pview")
-    sql = (
-        "SELECT date_trunc('year', day) AS year, COUNT(*) AS n, COUNT(*) / 0 AS x FROM view GROUP BY year "
-        "ORDER BY year"
-    )
-    found = json.loads(run("query", tmp_path / "a.pview", sql, "--format", "json").stdout)
-    assert found["columns"] == ["year", "n", "n_lower", "n_upper", "x", "x_lower", "x_upper"]
-    assert [row["year"] for row in found["rows"]] == ["2023-01-01T00:00:00", "2024-01-01T00:00:00"]
-    assert found["rows"][0]["x"] is None
-    assert set(found) == {"columns", "rows", "confidence", "epsilon", "delta", "notes"}
+    # Programs get dates as ISO texts, and null where there is no number.
+    sql = "SELECT date_trunc('year', day) AS year, COUNT(*) / 0 AS x FROM view GROUP BY 1 ORDER BY 1"
+    rows = json.loads(run("query", path, sql, "--format", "json").stdout)["rows"]
+    assert [(row["year"], row["x"]) for row in rows] == [(f"{y}-01-01T00:00:00", None) for y in (2023, 2024)]

@@ -6,13 +6,28 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from analyst import Answers, python_answers
 from served import Served
 
 from hdpview.build import build
 from hdpview.demo import hospital_schema, hospital_table
 from hdpview.domain import Category, Datetime, Integer, Real, Schema
-from hdpview.explore.postgres import PostgresServer, ServerSettings
+from hdpview.explore import child
+from hdpview.explore.postgres import PostgresServer, ServerSettings, client_session, listener
 from hdpview.pview import PView
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience() -> Iterator[None]:
+    """Answers are limited in processor time; by the clock they may take longer on a busy machine. One child
+    process a server starts in half the time of two, which the command's own tests start.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child, "SECONDS", 120.0)
+        patch.setattr(listener, "_PROCESSES", 1)
+        patch.setattr(client_session, "ANSWER_SECONDS", 120.0)
+        patch.setattr(client_session, "LOGIN_SECONDS", 60.0)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +62,9 @@ def served(hospital_view: PView, odd_view: PView) -> Iterator[Served]:
     with PostgresServer(views, ServerSettings(port=0)) as server:
         server.warm_up()
         yield Served(hospital_view, server, server.port)
+
+
+@pytest.fixture(scope="session")
+def expected(hospital_view: PView) -> Answers:
+    """What every client must get for the analyst's questions."""
+    return python_answers(hospital_view)

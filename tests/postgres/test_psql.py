@@ -6,31 +6,18 @@ import csv
 import io
 import re
 import subprocess
-from pathlib import Path
 
-import pytest
-from analyst import QUESTIONS, SCRIPT, assert_same, python_answers
+from analyst import QUESTIONS, SCRIPT, Answers, assert_same
 from served import Served
 
 
 def psql(served: Served, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [
-        "psql",
-        "-X",
-        "-h",
-        "127.0.0.1",
-        "-p",
-        str(served.port),
-        "-U",
-        "analyst",
-        "hdpview",
-        *arguments,
-    ]
+    place = f"host=127.0.0.1 port={served.port} user=analyst dbname=hdpview"
+    command = ["psql", "-X", place, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, input=text)
 
 
 def test_tables_are_listed_and_described(served: Served) -> None:
-    """\\d, \\dt+ and \\d+ show the views, their columns with types, and what is protected."""
     listed = psql(served, "-c", r"\d", "-c", r"\dt+", "-c", r"\d+ admissions", "-c", r'\d "Odd View"')
     assert not listed.stderr
     for expected in ("admissions", "Odd View", "Differentially private view", "synthetic records"):
@@ -40,44 +27,25 @@ def test_tables_are_listed_and_described(served: Served) -> None:
     assert "weight" in listed.stdout
 
 
-@pytest.mark.parametrize(
-    "command",
-    [r"\l", r"\dn", r"\du", r"\df", r"\di", r"\dv", r"\dT", r"\dp", r"\dd", r"\dx", r"\db", r"\conninfo"]
-    + [
-        r"\dS+",
-        r"\d pg_class",
-        r"\dn+",
-        r"\dO",
-        r"\dD",
-        r"\ds",
-        r"\dm",
-        r"\dy",
-        r"\des",
-        r"\dRp",
-        r"\dL",
-        r"\do",
-    ],
-)
-def test_other_commands_of_psql_work(served: Served, command: str) -> None:
-    """No command that looks at the catalogue fails."""
-    assert "ERROR" not in psql(served, "-c", command).stderr
+def test_other_commands_of_psql_work(served: Served) -> None:
+    """Those whose output need not be that of PostgreSQL, which other commands are compared with."""
+    commands = r"\l \\ \dn \\ \du \\ \dx \\ \db \\ \conninfo \\ \dS+ \\ \dn+ \\ \dL \\ \d pg_class"
+    assert "ERROR" not in psql(served, text=commands).stderr
 
 
-def test_the_analysts_script_gives_the_numbers_of_python(served: Served) -> None:
-    """All questions of the script, value by value."""
+def test_the_analysts_script_gives_the_numbers_of_python(served: Served, expected: Answers) -> None:
     separator = "next question"
     script = SCRIPT.read_text(encoding="utf-8").replace(";\n", f";\n\\echo {separator}\n")
-    found = psql(served, "-At", "--csv", "-f", "-", text=script)
-    assert all("NOTICE:  Not counted together" in line for line in found.stderr.splitlines())
-    answers = [list(csv.reader(io.StringIO(part.strip("\n")))) for part in found.stdout.split(separator)]
+    result = psql(served, "-At", "--csv", "-f", "-", text=script)
+    assert all("NOTICE:  Relationships that were not counted" in line for line in result.stderr.splitlines())
+    answers = [list(csv.reader(io.StringIO(part.strip("\n")))) for part in result.stdout.split(separator)]
     answers = [answer for answer in answers if answer]
     assert len(answers) == len(QUESTIONS) == 22
-    for ours, theirs, question in zip(python_answers(served.view), answers, QUESTIONS, strict=True):
+    for ours, theirs, question in zip(expected, answers, QUESTIONS, strict=True):
         assert_same(ours, theirs, question)
 
 
 def test_rows_are_synthetic_and_said_to_be(served: Served) -> None:
-    """SELECT * gives records under a notice; the same ones each time, so that filters agree."""
     first, second = (psql(served, "-At", "-c", "SELECT * FROM admissions LIMIT 5") for _ in range(2))
     assert "NOTICE:  These are synthetic records" in first.stderr
     assert first.stdout == second.stdout
@@ -85,53 +53,37 @@ def test_rows_are_synthetic_and_said_to_be(served: Served) -> None:
 
 
 def test_refusals_carry_the_nearest_question_as_a_hint(served: Served) -> None:
-    """What cannot be answered says what can, in PostgreSQL's words, and that can be asked."""
-    found = psql(served, "-v", "VERBOSITY=verbose", "-c", "SELECT max(age) FROM admissions")
-    assert "ERROR:  0A000: MAX(age)" in found.stderr
-    hint = re.search(r"percentile_cont\(.*?\(.*?\)", found.stderr)
+    result = psql(served, "-v", "VERBOSITY=verbose", "-c", "SELECT max(age) FROM admissions")
+    assert "ERROR:  0A000: MAX(age)" in result.stderr
+    hint = re.search(r"percentile_cont\(.*?\(.*?\)", result.stderr)
     assert hint is not None
     again = psql(served, "-At", "-c", f"SELECT {hint[0]} FROM admissions")
     assert 80 < float(again.stdout) <= 96
 
 
 def test_several_statements_settings_and_copies(served: Served) -> None:
-    """A text of several statements, intervals on request, transactions, and COPY into a file."""
     text = (
         "SET hdpview.intervals = on; BEGIN; SELECT count(*) AS n FROM admissions; COMMIT;\n"
         "SELECT dp_interval_low(count(*)) FROM admissions;\n"
         "\\copy (SELECT ward, count(*) AS n FROM admissions GROUP BY 1) TO STDOUT WITH (FORMAT csv, HEADER)\n"
     )
-    found = psql(served, "--csv", "-f", "-", text=text)
-    assert not found.stderr
-    assert "n,n_lower,n_upper" in found.stdout
-    assert found.stdout.count("surgery,") == 1
-
-
-def test_nothing_can_be_written(served: Served) -> None:
-    """Statements that would change something are refused as in a read-only database."""
-    for statement in (
-        "INSERT INTO admissions VALUES (1)",
-        "CREATE TABLE t (a int)",
-        "DROP TABLE admissions",
-        "COPY admissions FROM STDIN",
-        "UPDATE admissions SET age = 1",
-    ):
-        assert "read-only" in psql(served, "-c", statement).stderr
+    result = psql(served, "--csv", "-f", "-", text=text)
+    assert not result.stderr
+    assert "n,n_lower,n_upper" in result.stdout
+    assert result.stdout.count("surgery,") == 1
 
 
 def test_names_with_capitals_spaces_and_quotes(served: Served) -> None:
-    """Quoted names reach a view and its columns as they are; bins are numbers and moments timestamps."""
     statement = (
         'SELECT "The ""Kind""", "Size", weight, at, count(*) FROM public."Odd View" GROUP BY 1, 2, 3, 4 '
         "LIMIT 1"
     )
-    found = psql(served, "-At", "-c", statement)
-    assert not found.stderr
-    assert re.fullmatch(r"(it's|a b|ü|)\|\d+\|[\d.]+\|2024-01-0\d \d\d:00:00\|[\d.e-]+\n", found.stdout)
+    result = psql(served, "-At", "-c", statement)
+    assert not result.stderr
+    assert re.fullmatch(r"(it's|a b|ü|)\|\d+\|[\d.]+\|2024-01-0\d \d\d:00:00\|[\d.e-]+\n", result.stdout)
 
 
 def test_bins_of_numbers_are_their_starts(served: Served) -> None:
-    """However they are named: a column that is announced as a number holds numbers."""
     for statement in (
         'SELECT "Size" AS s, count(*) FROM "Odd View" GROUP BY 1 ORDER BY 1',
         'SELECT * FROM (SELECT o."Size", count(*) FROM "Odd View" o GROUP BY o."Size") t ORDER BY 1',
@@ -142,16 +94,9 @@ def test_bins_of_numbers_are_their_starts(served: Served) -> None:
 
 
 def test_rows_are_computed_as_in_postgresql(served: Served) -> None:
-    """Whole numbers divide to whole numbers, and dates are written as PostgreSQL writes them."""
     statement = (
         "SELECT age / 10 = trunc(age / 10.0), to_char(admitted, 'YYYY \"Q\"Q') FROM admissions LIMIT 50"
     )
     lines = psql(served, "-At", "-c", statement).stdout.splitlines()
     assert len(lines) == 50
     assert all(re.fullmatch(r"t\|20\d\d Q[1-4]", line) for line in lines)
-
-
-def test_the_script_is_also_a_document() -> None:
-    """Every statement of the script stands under its question."""
-    lines = Path(SCRIPT).read_text(encoding="utf-8").splitlines()
-    assert sum(line.startswith("-- ") and line[3].isdigit() for line in lines) == 22

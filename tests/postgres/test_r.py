@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from analyst import QUESTIONS, assert_same, python_answers
+from analyst import QUESTIONS, Answers, assert_same
 from served import Served
 
 VIGNETTE = Path(__file__).parents[2] / "examples" / "long_stays.R"
@@ -60,15 +60,13 @@ def printed(served: Served, tmp_path_factory: pytest.TempPathFactory) -> list[st
     return [part.strip("\n") for part in run_r(program).split("--\n")]
 
 
-def test_r_gets_the_numbers_of_python(served: Served, printed: list[str]) -> None:
-    """All questions of the analyst, value by value, printed in full."""
+def test_r_gets_the_numbers_of_python(served: Served, printed: list[str], expected: Answers) -> None:
     answers = printed[: len(QUESTIONS)]
-    for ours, text, question in zip(python_answers(served.view), answers, QUESTIONS, strict=True):
+    for ours, text, question in zip(expected, answers, QUESTIONS, strict=True):
         assert_same(ours, [line.split("\t") for line in text.splitlines()], question)
 
 
 def test_dbplyr_writes_questions_that_are_answered(served: Served, printed: list[str]) -> None:
-    """Verbs of dplyr: tables are found, filtered, grouped, summarised, counted, ranked and looked at."""
     n, sizes, windows = printed[len(QUESTIONS)].splitlines()
     expected = served.view.count("age > 65 AND sex = 'Female' AND ward = 'surgery'").estimate
     assert float(n) == pytest.approx(expected, rel=1e-12)
@@ -77,7 +75,6 @@ def test_dbplyr_writes_questions_that_are_answered(served: Served, printed: list
 
 
 def test_the_vignette_runs_and_answers_its_question(served: Served) -> None:
-    """The research question of the vignette is answered with an interval, from a server as it says."""
     answer = json.loads(
         run_r(VIGNETTE.read_text(encoding="utf-8"), str(served.port)).strip().splitlines()[-1]
     )

@@ -40,9 +40,9 @@ def running(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def port_in(line: str, scheme: str) -> int:
-    found = re.search(rf"{scheme}://127\.0\.0\.1:(\d+)/", line)
-    assert found is not None, line
-    return int(found[1])
+    match = re.search(rf"{scheme}://127\.0\.0\.1:(\d+)/", line)
+    assert match is not None, line
+    return int(match[1])
 
 
 def read_when_ready(address: str) -> bytes:
@@ -66,7 +66,6 @@ def refused(*arguments: object) -> str:
 
 
 def test_serve_answers_until_it_is_ended(view_file: Path, tmp_path: Path) -> None:
-    """A view under its file's name, behind a password from a file; Ctrl-C ends it without a traceback."""
     secret = tmp_path / "password"
     secret.write_text("pass word\n")
     secret.chmod(0o600)
@@ -76,13 +75,12 @@ def test_serve_answers_until_it_is_ended(view_file: Path, tmp_path: Path) -> Non
         with psycopg.connect(
             host="127.0.0.1", port=port, user="me", dbname="hdpview", password="pass word"
         ) as connection:
-            found = connection.execute("SELECT count(*) FROM odd").fetchone()
-        assert found is not None
-        assert found[0] == pytest.approx(400, abs=40)
+            row = connection.execute("SELECT count(*) FROM odd").fetchone()
+        assert row is not None
+        assert row[0] == pytest.approx(400, abs=40)
 
 
 def test_explore_serves_the_page_and_the_database(view_file: Path) -> None:
-    """Both from one process, over the same view."""
     with running(
         "explore", view_file, "--no-open", "--port", 0, "--postgres", "--postgres-port", 0
     ) as process:
@@ -97,7 +95,6 @@ def test_explore_serves_the_page_and_the_database(view_file: Path) -> None:
 
 
 def test_what_is_missing_is_named(view_file: Path, tmp_path: Path) -> None:
-    """No password beyond this machine, half a certificate, an empty password: one sentence each."""
     assert "--password-file" in refused("serve", view_file, "--host", "0.0.0.0")
     assert "--tls-key" in refused("serve", view_file, "--postgres", "--tls-cert", view_file)
     empty = tmp_path / "empty"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cells import mixture_view, view_of
+from cells import cell_blocks, mixture_view, noisy_view, view_of
 from hdpview.domain import Boolean, Category, Integer, Schema
 from hdpview.pview import PView
-from hdpview.view.blocks import Blocks
 
 REGIONS = ("North", "South", "East", "West", "O'Hara.*")
 PEOPLE = Schema(
@@ -24,43 +24,21 @@ PEOPLE = Schema(
         Category(name="sex", values=("F", "M")),
     ]
 )
-Bounds = tuple[int, ...]
-
-
-Cut = Callable[[Bounds, Bounds], tuple[int, int] | None]
-
-
-def tree(lower: Bounds, upper: Bounds, cut: Cut, depth: int = 1) -> list[tuple[Bounds, Bounds, int]]:
-    """Leaves, in depth-first order, of the tree of cuts that `cut` chooses: attribute and cut point, or None
-    for a leaf.
-    """
-    chosen = cut(lower, upper)
-    if chosen is None:
-        return [(lower, upper, depth)]
-    a, at = chosen
-    left, right = (*upper[:a], at, *upper[a + 1 :]), (*lower[:a], at, *lower[a + 1 :])
-    return tree(lower, left, cut, depth + 1) + tree(right, upper, cut, depth + 1)
-
-
-def blocks_of(
-    leaves: list[tuple[Bounds, Bounds, int]], counts: NDArray[np.int64], noise_scale: float = 10.0
-) -> Blocks:
-    lower, upper, depth = (np.array(column, np.int32) for column in zip(*leaves, strict=True))
-    return Blocks(lower, upper, counts.astype(np.int64), depth, noise_scale)
-
-
-def halve(lower: Bounds, upper: Bounds) -> tuple[int, int] | None:
-    """Cut the widest attribute in the middle, until there are only single cells."""
-    widths = [high - low for low, high in zip(lower, upper, strict=True)]
-    a = int(np.argmax(widths))
-    return (a, lower[a] + widths[a] // 2) if widths[a] > 1 else None
+# The value of each code.
+VALUES: dict[str, list[Any]] = {
+    "age": [*range(10), None],
+    "region": [*REGIONS, None],
+    "smoker": [False, True, None],
+    "children": [*range(-2, 3)],
+    "urban": [False, True],
+    "sex": ["F", "M"],
+}
 
 
 def cell_view(schema: Schema, tensor: NDArray[np.int64], noise_scale: float = 10.0) -> PView:
     """A view with a block per cell that holds its exact count."""
-    leaves = tree((0,) * len(schema), schema.sizes, halve)
-    counts = np.array([tensor[lower] for lower, _, _ in leaves])
-    return view_of(schema, blocks_of(leaves, counts, noise_scale))
+    blocks = cell_blocks(np.argwhere(np.ones(tensor.shape)), tensor.shape, noise_scale)
+    return view_of(schema, replace(blocks, noisy_counts=tensor[tuple(blocks.lower.T)]))
 
 
 def random_view(seed: int) -> PView:
@@ -69,19 +47,7 @@ def random_view(seed: int) -> PView:
 
 
 def block_view(seed: int) -> PView:
-    """A few dozen random cuts of the people's domain with random counts, negative ones too."""
-    rng = np.random.default_rng(seed)
-
-    def cut(lower: Bounds, upper: Bounds) -> tuple[int, int] | None:
-        a = int(rng.integers(len(lower)))
-        share = np.prod(np.subtract(upper, lower) / PEOPLE.sizes)
-        if upper[a] - lower[a] < 2 or rng.random() > 20 * share + 0.3:
-            return None
-        return a, int(rng.integers(lower[a] + 1, upper[a]))
-
-    leaves = tree((0,) * len(PEOPLE), PEOPLE.sizes, cut)
-    counts = rng.integers(-40, 80, len(leaves)) * rng.integers(0, 2, len(leaves))
-    return view_of(PEOPLE, blocks_of(leaves, counts))
+    return noisy_view(PEOPLE, seed)
 
 
 numbers = st.one_of(
@@ -144,6 +110,13 @@ leaves = st.one_of(
             "TRUE",
             "FALSE",
             "NULL",
+            "abs(children) = 1",
+            "age % 3 = 0",
+            "upper(region) LIKE '%TH'",
+            "coalesce(age, 5) > 4",
+            "length(region) <> 5",
+            "children * 2 - 1 >= 1 OR children IS DISTINCT FROM -1",
+            "CASE WHEN age > 3 THEN age < 6 END",
         ]
     ),
 )

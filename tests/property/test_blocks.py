@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts
-from hdpview.domain import Integer, Schema
+from dense import counts_of
 from hdpview.methods import Hdpview
 from hdpview.partition.local import LocalEngine
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import Randomness
 from hdpview.view.blocks import Blocks, fault_in_tiling, project_to_simplex
+from hdpview.view.rectangles import Rectangles
 
 Tiling = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], tuple[int, ...]]
 
@@ -31,12 +31,9 @@ def tilings(draw: st.DrawFn) -> Tiling:
     sizes = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     x = rng.integers(0, draw(st.sampled_from([1, 3, 100, 1000])), sizes)
-    cells = np.argwhere(x)
-    schema = Schema([Integer(name=f"a{i}", min=0, max=size - 1) for i, size in enumerate(sizes)])
-    counts = SparseCounts(schema, np.ascontiguousarray(cells, dtype=np.uint8), x[tuple(cells.T)])
-    parameters = PartitionParameters.choose(Hdpview(), Fraction(2), schema.n_cells)
+    parameters = PartitionParameters.choose(Hdpview(), Fraction(2), x.size)
     key = Randomness.from_test_key(draw(st.binary(min_size=1, max_size=4))).root_key("partition")
-    leaves = LocalEngine(1).grow(counts, parameters, key)
+    leaves = LocalEngine(1).grow(counts_of(x), parameters, key)
     return leaves.lower, leaves.upper, leaves.depth, sizes
 
 
@@ -51,7 +48,6 @@ def covers(lower: NDArray[np.int32], upper: NDArray[np.int32], sizes: tuple[int,
 @settings(max_examples=150, deadline=None)
 @given(tilings())
 def test_grown_blocks_tile_the_domain(tiling: Tiling) -> None:
-    """Every cell lies in exactly one grown block, and the check of a tiling accepts them."""
     lower, upper, depth, sizes = tiling
     assert (covers(lower, upper, sizes) == 1).all()
     assert fault_in_tiling(lower, upper, depth, sizes) is None
@@ -60,9 +56,6 @@ def test_grown_blocks_tile_the_domain(tiling: Tiling) -> None:
 @settings(max_examples=150, deadline=None)
 @given(tilings(), st.data())
 def test_every_single_fault_is_found(tiling: Tiling, data: st.DataObject) -> None:
-    """A block dropped or doubled, a bound or a depth shifted by one, halves swapped, a larger domain: each is
-    refused.
-    """
     lower, upper, depth, sizes = tiling
     i, a = data.draw(st.integers(0, len(depth) - 1)), data.draw(st.integers(0, len(sizes) - 1))
     step = data.draw(st.sampled_from([-1, 1]))
@@ -88,9 +81,6 @@ def test_every_single_fault_is_found(tiling: Tiling, data: st.DataObject) -> Non
 @settings(max_examples=150, deadline=None)
 @given(tilings(), st.data())
 def test_whatever_is_accepted_tiles_the_domain(tiling: Tiling, data: st.DataObject) -> None:
-    """After any reordering and any few changes of bounds and depths, what the check accepts still tiles the
-    domain.
-    """
     lower, upper, depth, sizes = (
         array.copy() if isinstance(array, np.ndarray) else array for array in tiling
     )
@@ -104,29 +94,23 @@ def test_whatever_is_accepted_tiles_the_domain(tiling: Tiling, data: st.DataObje
 
 
 def test_faults_are_told_apart() -> None:
-    """Each kind of fault is named in its own words."""
-    lower, upper, depth = (
-        np.array([[0], [2]], np.int32),
-        np.array([[2], [4]], np.int32),
-        np.array([2, 2], np.int32),
-    )
-    assert fault_in_tiling(lower, upper, depth, (4,)) is None
-    assert fault_in_tiling(lower[:0], upper[:0], depth[:0], (4,)) == "there are no blocks"
-    assert fault_in_tiling(lower, upper + 1, depth, (4,)) == "a block is empty or reaches outside the domain"
-    assert fault_in_tiling(lower - 1, upper, depth, (4,)) == "a block is empty or reaches outside the domain"
-    assert fault_in_tiling(upper, upper, depth, (4,)) == "a block is empty or reaches outside the domain"
-    assert fault_in_tiling(lower, upper, depth - 2, (4,)) == "a depth is below 1"
-    assert fault_in_tiling(lower, upper, np.array([2, 3], np.int32), (4,)) == "the depths do not form a tree"
-    assert fault_in_tiling(lower, upper, depth - 1, (4,)) == "the depths do not form a tree"
-    assert (
-        fault_in_tiling(lower, np.array([[3], [4]], np.int32), depth, (4,))
-        == "two halves of a block overlap or leave a gap"
-    )
-    assert (
-        fault_in_tiling(lower[[0, 0]], upper[[0, 0]], depth, (4,))
-        == "two halves of a block do not fit together"
-    )
-    assert fault_in_tiling(lower, upper, depth, (5,)) == "the blocks do not cover the domain"
+    lower, upper, depth = (np.array(own, np.int32) for own in ([[0], [2]], [[2], [4]], [2, 2]))
+    late = np.array([[3], [4]], np.int32)
+    faults: list[tuple[Tiling, str | None]] = [
+        ((lower, upper, depth, (4,)), None),
+        ((lower[:0], upper[:0], depth[:0], (4,)), "there are no blocks"),
+        ((lower, upper + 1, depth, (4,)), "a block is empty or reaches outside the domain"),
+        ((lower - 1, upper, depth, (4,)), "a block is empty or reaches outside the domain"),
+        ((upper, upper, depth, (4,)), "a block is empty or reaches outside the domain"),
+        ((lower, upper, depth - 2, (4,)), "a depth is below 1"),
+        ((lower, upper, depth + np.array([0, 1], np.int32), (4,)), "the depths do not form a tree"),
+        ((lower, upper, depth - 1, (4,)), "the depths do not form a tree"),
+        ((lower, late, depth, (4,)), "two halves of a block overlap or leave a gap"),
+        ((lower[[0, 0]], upper[[0, 0]], depth, (4,)), "two halves of a block do not fit together"),
+        ((lower, upper, depth, (5,)), "the blocks do not cover the domain"),
+    ]
+    for tiling, fault in faults:
+        assert fault_in_tiling(*tiling) == fault
 
 
 def nearest_by_brute_force(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
@@ -150,9 +134,6 @@ def nearest_by_brute_force(values: NDArray[np.float64], total: float) -> NDArray
     st.integers(1, 200).map(float),
 )
 def test_projection_is_the_nearest_point(values: NDArray[np.float64], total: float) -> None:
-    """The projection is the non-negative vector of that total nearest to the values, as brute force finds
-    it.
-    """
     projected = project_to_simplex(values, total)
     assert projected == pytest.approx(nearest_by_brute_force(values, total), abs=1e-8)
 
@@ -160,9 +141,6 @@ def test_projection_is_the_nearest_point(values: NDArray[np.float64], total: flo
 @settings(max_examples=150, deadline=None)
 @given(hnp.arrays(np.int64, st.integers(1, 60), elements=st.integers(-(2**40), 2**40)))
 def test_consistent_counts_keep_the_total(noisy: NDArray[np.int64]) -> None:
-    """Consistent counts are never negative and have the noisy total, or are all zero where that is
-    negative.
-    """
     n = len(noisy)
     lower = np.arange(n, dtype=np.int32).reshape(n, 1)
     consistent = Blocks(lower, lower + 1, noisy.copy(), np.ones(n, np.int32), 1.0).weight
@@ -170,8 +148,17 @@ def test_consistent_counts_keep_the_total(noisy: NDArray[np.int64]) -> None:
     assert consistent.sum() == pytest.approx(max(0, int(noisy.sum())), rel=1e-9, abs=1e-3)
 
 
-def test_counts_that_are_already_consistent_stay() -> None:
-    """Non-negative counts are their own nearest consistent counts."""
-    noisy = np.array([3, 0, 7, 1], np.int64)
-    lower = np.arange(4, dtype=np.int32).reshape(4, 1)
-    assert Blocks(lower, lower + 1, noisy, np.ones(4, np.int32), 1.0).weight.tolist() == [3, 0, 7, 1]
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 9), min_size=1, max_size=3))
+def test_painting_is_adding_rectangle_by_rectangle(seed: int, shape: list[int]) -> None:
+    rng, n = np.random.default_rng(seed), 12
+    lower = np.stack([rng.integers(0, size, n) for size in shape])
+    upper = np.stack([rng.integers(low + 1, size + 1) for low, size in zip(lower, shape, strict=True)])
+    values, plain, most = rng.random(n), np.zeros(shape), np.zeros(shape)
+    for i in range(n):
+        cells = tuple(slice(*ends) for ends in zip(lower[:, i], upper[:, i], strict=True))
+        plain[cells] += values[i]
+        most[cells] = np.maximum(most[cells], values[i])
+    grid = Rectangles(lower, upper, tuple(shape))
+    assert grid.sums(values[None])[0] == pytest.approx(plain.reshape(-1), abs=1e-12)
+    assert (grid.maxima(values) == most.reshape(-1)).all()

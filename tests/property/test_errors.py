@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,43 +11,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cells import random_mixture, tables_of
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.query.errors import closed
 from hdpview.query.errors.ends import ends, typical_tail
-from hdpview.query.errors.fields import draw_errors, n_draws_for, seed_of
+from hdpview.query.errors.fields import ErrorCluster, ErrorScan, draw_errors, n_draws_for, seed_of
 from hdpview.query.errors.kernels import error_model
 from hdpview.query.question.batch import Batch, Functions
 from hdpview.view.data import ViewPart
 from hdpview.view.quality import prior_quality
-from hdpview.view.tables import Table
+from hdpview.view.released_tables import Table
 
 Floats = NDArray[np.float64]
 SIZES = (4, 3, 5, 2)
-
-
-@dataclass
-class Cluster:
-    attributes: tuple[int, ...]
-    functions: Floats
-    classes: list[Floats]
-    spec: list[int]
-
-
-@dataclass
-class Base:
-    is_count: bool = True
-
-
-@dataclass
-class Scan:
-    clusters: list[Cluster]
-    bases: list[Base]
-    estimate: Floats
-    signature: str = ""
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        return tuple(len(cluster.functions) for cluster in self.clusters)
 
 
 def a_part(seed: int) -> ViewPart:
@@ -66,38 +39,32 @@ def a_part(seed: int) -> ViewPart:
     return ViewPart(components, prior_quality(components, tables), tables)
 
 
-def scan_of(part: ViewPart, functions: dict[int, Floats], is_count: list[bool]) -> Scan:
+def scan_of(part: ViewPart, functions: dict[int, Floats], is_count: list[bool]) -> ErrorScan:
     """A cluster per attribute, with one key; functions: per attribute, (n_sums, size)."""
     clusters = [
-        Cluster((a,), own[None], [np.eye(SIZES[a])], list(range(len(own)))) for a, own in functions.items()
+        ErrorCluster((a,), own[None], [np.eye(SIZES[a])], list(range(len(own))))
+        for a, own in functions.items()
     ]
     means = [part.components.factors(a, own) for a, own in functions.items()]
     estimate = reduce(np.multiply, means) @ part.components.weight
-    return Scan(clusters, [Base(each) for each in is_count], estimate[:, None])
+    return ErrorScan(clusters, is_count, estimate[:, None])
 
 
 def covariances_of(part: ViewPart, functions: dict[int, Floats], is_count: list[bool]) -> Floats:
-    """In closed form, each sum as a batch of one term."""
-    attributes, n = np.array(list(functions)), len(is_count)
-    batches: list[Any] = []
-    for j in range(n):
-        own = {a: Functions(np.ones((1, SIZES[a])), values[j : j + 1]) for a, values in functions.items()}
-        if is_count[j]:
-            own = {a: Functions(values[j : j + 1]) for a, values in functions.items()}
-        batches.append(
-            Batch(
-                1, np.zeros(1, np.int64), np.ones(1), attributes[None], np.zeros_like(attributes[None]), own
-            )
-        )
-    view: Any = type("View", (), {"parts": (part,)})
-    return closed.covariances(view, batches)[..., 0]
+    """In closed form, as a batch of one term for each sum."""
+    shares, n = {}, len(is_count)
+    for a, values in functions.items():
+        weights = np.array(is_count)[:, None]
+        shares[a] = Functions(np.where(weights, values, 1.0), np.where(weights, 1.0, values))
+    attribute = np.repeat(np.array([list(functions)]), n, axis=0)
+    number = np.broadcast_to(np.arange(n)[:, None], attribute.shape)
+    return closed.mixture_covariances(part, Batch(n, np.arange(n), attribute, number, shares), n)[..., 0]
 
 
 @pytest.mark.parametrize("attributes", [(0,), (1, 3), (0, 1), (0, 1, 2), (1, 2, 3)])
 @given(seed=st.integers(0, 2**16))
 @settings(max_examples=10, deadline=None)
 def test_draws_have_the_covariances_of_the_closed_form(attributes: tuple[int, ...], seed: int) -> None:
-    """Of a count and of a sum of values, about one, two and three attributes, counted together or not."""
     rng, part = np.random.default_rng(seed), a_part(seed % 7)
     functions = {
         a: np.stack([(rng.random(SIZES[a]) < 0.6).astype(float), rng.normal(size=SIZES[a])])
@@ -114,29 +81,27 @@ def test_draws_have_the_covariances_of_the_closed_form(attributes: tuple[int, ..
 
 
 def test_parts_and_wholes_err_together() -> None:
-    """Errors of one attribute's codes add up to the error of the total in every draw, also across scans."""
     part = a_part(1)
     every = np.eye(SIZES[0])[:, None, :]
-    keys = Cluster((0,), every, [np.eye(SIZES[0])], [0])
-    groups = Scan([keys], [Base()], part.components.grid([0], part.components.weight)[None])
-    whole = Scan(
-        [Cluster((), np.ones((1, 1)), [], [0])], [Base()], np.array([[part.components.weight.sum()]])
+    keys = ErrorCluster((0,), every, [np.eye(SIZES[0])], [0])
+    groups = ErrorScan([keys], [True], part.components.grid([0], part.components.weight)[None])
+    whole = ErrorScan(
+        [ErrorCluster((), np.ones((1, 1)), [], [0])], [True], np.array([[part.components.weight.sum()]])
     )
     of_groups, of_whole = draw_errors(part, [groups, whole], 200, 3)
     assert of_groups.sum(axis=2) == pytest.approx(of_whole[:, :, 0], abs=1e-6)
 
 
 def test_tied_attributes_err_like_the_sum_of_their_products() -> None:
-    """A function of two attributes together is a sum of products over its classes."""
     part, rng = a_part(2), np.random.default_rng(0)
     values = rng.normal(size=(SIZES[0], SIZES[1]))
-    tied = Cluster((0, 1), values[None, None], [np.eye(SIZES[0]), np.eye(SIZES[1])], [0])
-    apart = [Cluster((a,), np.eye(SIZES[a])[:, None, :], [np.eye(SIZES[a])], [0]) for a in (0, 1)]
+    tied = ErrorCluster((0, 1), values[None, None], [np.eye(SIZES[0]), np.eye(SIZES[1])], [0])
+    apart = [ErrorCluster((a,), np.eye(SIZES[a])[:, None, :], [np.eye(SIZES[a])], [0]) for a in (0, 1)]
     estimate = part.components.grid([0, 1], part.components.weight)
     # Independence everywhere, so that no sum has a lift.
     scans = [
-        Scan([tied], [Base(False)], np.zeros((1, 1))),
-        Scan(apart, [Base(False)], np.zeros((1, estimate.size))),
+        ErrorScan([tied], [False], np.zeros((1, 1))),
+        ErrorScan(apart, [False], np.zeros((1, estimate.size))),
     ]
     model = error_model(part)
     one, cells = draw_errors(part, scans, 4_000, 5)
@@ -147,7 +112,6 @@ def test_tied_attributes_err_like_the_sum_of_their_products() -> None:
 
 
 def test_ends_are_those_of_the_closed_form_for_sums() -> None:
-    """Semideviations of antithetic draws give the same width on both sides."""
     rng = np.random.default_rng(1)
     half = rng.normal(size=(100, 3)) * [1.0, 10.0, 0.0]
     draws = np.concatenate([half, -half]) + [5.0, 50.0, 7.0]
@@ -158,7 +122,6 @@ def test_ends_are_those_of_the_closed_form_for_sums() -> None:
 
 
 def test_ranks_and_nulls_have_percentiles() -> None:
-    """Where draws take few values the ends are such values; NULL in all draws has no ends."""
     ranks = np.array([1.0, 1.0, 2.0, 2.0, 3.0] * 40)
     draws = np.stack([ranks, np.full(200, np.nan)], axis=1)
     lower, upper = ends(np.array([2.0, np.nan]), draws, 0.95)
@@ -167,6 +130,5 @@ def test_ranks_and_nulls_have_percentiles() -> None:
 
 
 def test_answers_repeat() -> None:
-    """The same statement of the same view has the same draws; another statement has others."""
     assert seed_of("view", "SELECT 1") == seed_of("view", "SELECT 1") != seed_of("view", "SELECT 2")
     assert [n_draws_for(n) for n in (1, 4_000, 250_000)] == [200, 100, 32]

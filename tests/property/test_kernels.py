@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hdpview.partition import deviations, kernels
+from hdpview.partition import deviations
+from hdpview.partition import jitted as kernels
 
 FAST = settings(max_examples=200, deadline=None)
 
@@ -78,16 +79,13 @@ def blocks(draw: st.DrawFn) -> Block:
 @FAST
 @given(blocks())
 def test_sparse_deviation_is_the_dense_one(block: Block) -> None:
-    """The absolute deviation from occupied cells alone is the sum over all cells of |x − mean|."""
     assert block.absolute_deviation() == pytest.approx(dense_deviation(block.x), rel=1e-9, abs=1e-6)
 
 
 @FAST
 @given(blocks())
 def test_every_cut_is_scored_as_if_really_made(block: Block) -> None:
-    """AE_L + AE_R of every cut, in order of attribute and cut point, equals what splitting the array
-    gives.
-    """
+    """AE_L + AE_R of every cut, in order of attribute and cut point."""
     assert block.cut_deviations() == pytest.approx(dense_cuts(block.x), rel=1e-9, abs=1e-6)
 
 
@@ -99,9 +97,7 @@ def test_every_cut_is_scored_as_if_really_made(block: Block) -> None:
     st.sampled_from([0.1, 0.9]),
 )
 def test_wide_attributes_are_scored_alike(seed: int, width: int, most: int, density: float) -> None:
-    """Many rows and cuts, with means that rise and fall between 0 and 2⁴⁰: where rows are put in order the
-    scores are still those.
-    """
+    """Means rise and fall between 0 and 2⁴⁰."""
     rng = np.random.default_rng(seed)
     x = (rng.random((width, 12)) < density) * rng.integers(1, most + 1, (width, 12))
     x = x * (rng.random((width, 1)) < 0.5) + (rng.random((width, 12)) < density)
@@ -111,9 +107,7 @@ def test_wide_attributes_are_scored_alike(seed: int, width: int, most: int, dens
 
 
 def test_sums_beyond_2_to_the_47_are_scored_alike() -> None:
-    """Sum times width is above 2⁶³ here, which 64 bits take for a negative number: the block would pass for a
-    sparse one.
-    """
+    """Sum times width exceeds 2⁶³, which 64 bits would take for a negative number."""
     x = np.ones(2**16, np.int64)
     x[:128] = 2**40
     found = Block(x, np.zeros(1, np.int32), (2**16,), np.uint16).cut_deviations()
@@ -125,10 +119,7 @@ def test_sums_beyond_2_to_the_47_are_scored_alike() -> None:
 
 @given(st.integers(0, 1000), st.integers(0, 9), st.integers(0, 2**32 - 1), st.integers(0, 5))
 @FAST
-def test_long_runs_of_rows_are_split_too(n_rows: int, cut: int, seed: int, first: int) -> None:
-    """Also where rows are looked at in runs, exactly those left of the cut come first; rows outside the block
-    stay where they are.
-    """
+def test_splitting_rows_moves_them_and_keeps_all(n_rows: int, cut: int, seed: int, first: int) -> None:
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 10, (n_rows + 2 * first, 3)).astype(np.uint8)
     counts = rng.integers(1, 2**40, len(codes))
@@ -136,6 +127,7 @@ def test_long_runs_of_rows_are_split_too(n_rows: int, cut: int, seed: int, first
     before = list(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
     is_left = codes[first:last, 1] < cut
     expected = int(is_left.sum()), int(counts[first:last][is_left].sum())
+    assert kernels.left_of_cut(codes, counts, first, last, 1, cut) == expected
     assert kernels.split_rows(codes, counts, first, last, 1, cut, kernels.new_scratch()) == expected
     after = list(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
     assert (codes[first : first + expected[0], 1] < cut).all()
@@ -155,19 +147,10 @@ def test_no_side_of_a_cut_deviates_more_than_the_block(block: Block) -> None:
                 assert Block(side, block.lower, block.sizes, block.code_type).absolute_deviation() <= whole
 
 
-def test_the_two_sides_together_may_deviate_more_than_the_block() -> None:
-    """AE_L + AE_R is no more than AE for most cuts but not for all (the mean is not the median): nothing may
-    rely on it.
-    """
-    block = Block(np.array([[0, 0, 2], [5, 0, 0], [0, 0, 0]]), np.zeros(2, np.int32), (3, 3), np.uint8)
-    assert block.absolute_deviation() == pytest.approx(98 / 9)
-    assert block.cut_deviations() == pytest.approx([11, 28 / 3, 10, 11])
-
-
 @FAST
 @given(blocks(), st.integers(0, 2**32 - 1))
 def test_one_record_moves_the_deviation_by_at_most_its_sensitivity(block: Block, seed: int) -> None:
-    """Adding one record to any cell changes AE by at most 2(1 − 1/|B|)."""
+    """At most 2(1 − 1/|B|)."""
     more = with_one_more(block, seed)
     assert abs(more.absolute_deviation() - block.absolute_deviation()) <= 2 * (
         1 - 1 / block.x.size
@@ -177,9 +160,7 @@ def test_one_record_moves_the_deviation_by_at_most_its_sensitivity(block: Block,
 @FAST
 @given(blocks(), st.integers(0, 2**32 - 1))
 def test_one_record_moves_every_score_by_at_most_its_sensitivity(block: Block, seed: int) -> None:
-    """Adding one record changes the score of every cut by at most 2·Δ_AE = 4(1 − 1/|B|), what the mechanism
-    is charged for.
-    """
+    """At most 2·Δ_AE = 4(1 − 1/|B|), which is what the mechanism is charged for."""
     moved = np.abs(with_one_more(block, seed).cut_deviations() - block.cut_deviations())
     assert (moved <= 4 * (1 - 1 / block.x.size) + rounding(block)).all()
 
@@ -187,9 +168,7 @@ def test_one_record_moves_every_score_by_at_most_its_sensitivity(block: Block, s
 @FAST
 @given(st.integers(0, 2**32 - 1), st.integers(20, 57), st.booleans())
 def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed: int, power: int, also_far: bool) -> None:
-    """Counts near 2²⁰ to 2⁵⁷, as garbage in an aggregated table may have: a record moves deviations by what
-    is charged. Scores of cuts may round; decisions between them are then taken without doubles.
-    """
+    """Counts from 2²⁰ to 2⁵⁷. Scores of cuts may round; decisions between them then avoid doubles."""
     rng = np.random.default_rng(seed)
     x = 2**power + rng.integers(0, 50, (3, 4))
     if also_far:
@@ -201,59 +180,6 @@ def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed: int, power: 
     assert moved <= least + 1e-9 + 2.0**-50 * block.absolute_deviation()
     scale = float(block.x.sum())
     assert (np.abs(more.cut_deviations() - block.cut_deviations()) <= least + 0.2 + 2.0**-48 * scale).all()
-
-
-@FAST
-@given(blocks().filter(lambda block: block.x.sum() < block.x.size))
-def test_below_a_mean_of_one_sum_and_occupied_cells_say_it_all(block: Block) -> None:
-    """Where the mean is below 1, AE = 2·S·(1 − n₊/|B|)."""
-    total, occupied = int(block.x.sum()), np.count_nonzero(block.x)
-    assert kernels.sparse_deviation(total, occupied, float(block.x.size)) == pytest.approx(
-        dense_deviation(block.x), rel=1e-12, abs=1e-9
-    )
-
-
-@FAST
-@given(blocks(), st.data())
-def test_splitting_rows_moves_them_and_keeps_all(block: Block, data: st.DataObject) -> None:
-    """Rows left of a cut come first, every row survives with its count, and number and sum of the left ones
-    are right.
-    """
-    a = data.draw(st.integers(0, block.x.ndim - 1))
-    cut = data.draw(st.integers(int(block.lower[a]), int(block.upper[a])))
-    codes, counts = block.rows(seed=1)
-    before = sorted(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True))
-    is_left = codes[:, a] < cut
-    expected = int(is_left.sum()), int(counts[is_left].sum())
-    assert kernels.left_of_cut(codes, counts, 0, len(counts), a, cut) == expected
-    n_left, left_sum = kernels.split_rows(codes, counts, 0, len(counts), a, cut, kernels.new_scratch())
-    assert (n_left, left_sum) == expected
-    assert (codes[:n_left, a] < cut).all()
-    assert (codes[n_left:, a] >= cut).all()
-    assert sorted(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True)) == before
-
-
-@FAST
-@given(blocks())
-def test_histograms_count_records_and_cells_per_value(block: Block) -> None:
-    """Per attribute and value, histograms hold the records and the occupied cells of that slice of the
-    array.
-    """
-    codes, counts = block.rows()
-    work = deviations.new_work(sum(block.sizes), 0)
-    deviations.histograms(codes, counts, 0, len(counts), block.offsets, block.lower, block.upper, work)
-    for a, width in enumerate(block.x.shape):
-        if width > 1:
-            first = block.offsets[a] + block.lower[a]
-            others = tuple(b for b in range(block.x.ndim) if b != a)
-            assert work.sums[first : first + width].tolist() == block.x.sum(axis=others).tolist()
-            assert work.occupied[first : first + width].tolist() == (block.x > 0).sum(axis=others).tolist()
-
-
-def test_volumes_reach_ten_to_the_three_hundred() -> None:
-    """The volume of a block of 300 attributes with ten values is 10^300, not an overflow."""
-    lower, upper = np.zeros(300, np.int32), np.full(300, 10, np.int32)
-    assert kernels.volume(lower, upper) == pytest.approx(1e300, rel=1e-12)
 
 
 def with_one_more(block: Block, seed: int) -> Block:

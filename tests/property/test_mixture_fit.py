@@ -11,14 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdpview.domain import Date, Datetime, Integer, Schema
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.methods.mixture.bins import Axis, axes_of, refinement
 from hdpview.methods.mixture.fit import Components, Targets, fit, fits_side_by_side
 from hdpview.methods.mixture.measure import Measured, Measurements
-from hdpview.methods.mixture.smooth import Histogram, Shrinkage, _Contrasts, kept_shares, shares_of
+from hdpview.methods.mixture.smooth import Histogram, Shrinkage, _Contrasts, shares_of
+from hdpview.progress import silent
 from hdpview.query.errors.codes import Codes
+from hdpview.query.errors.kernels import cycle_of, kept_noise
 from hdpview.query.question.batch import Functions
-from hdpview.view.tables import Table
+from hdpview.view.released_tables import Table
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -132,7 +134,7 @@ def test_no_table_makes_a_fit_that_is_not_a_number(
     targets = Targets(tables, [variance] * 3, fine, [sizes[0], 0, sizes[2], 0])
     margins = [rng.dirichlet(np.full(size, 0.02)) * (1 - size * 1e-6) + 1e-6 for size in sizes]
     starts = [Components.start(margins, 9, rng) for _ in range(2)]
-    for model in fits_side_by_side(starts, targets, margins, total, 3, 8, lambda done: None):
+    for model in fits_side_by_side(starts, targets, margins, total, 3, 8, silent):
         assert len(model.weight) >= 1
         assert np.isfinite(model.weight).all()
         assert (model.weight > 0).all()
@@ -166,7 +168,7 @@ def test_shrinkage_brings_departures_nearer_to_none(seed: int) -> None:
     shrunk = Shrinkage([[shape[0], 0]], [shape], [25.0])(flat)
     assert (shrunk**2).sum() <= (flat**2).sum() * (1 + 1e-9)
     assert Shrinkage([[*shape]], [shape], [1e-12])(flat) == pytest.approx(flat, abs=1e-6)
-    # Tables beside each other are shrunk each by itself.
+    # Several tables are shrunk independently.
     other = Shrinkage([[0, 0], [shape[0], 0]], [(3, 4), shape], [9.0, 25.0])
     both = other(np.concatenate([rng.normal(0, 50, 12), flat]))
     assert both[12:] == pytest.approx(shrunk, rel=1e-4, abs=1e-4)
@@ -193,24 +195,21 @@ def test_shares_are_positive_and_follow_categories(seed: int) -> None:
     assert permuted == pytest.approx(plain[order])
 
 
-def test_what_is_noise_is_taken_off_and_what_stands_out_is_kept() -> None:
-    """Of a group of pure noise next to nothing is kept; a coefficient far beyond it is kept nearly whole."""
-    rng = np.random.default_rng(5)
-    coefficients, variance = rng.normal(0, 2, 400), np.full(400, 4.0)
-    coefficients[7] = 60.0
-    kept = kept_shares(coefficients, variance, np.zeros(400, np.int64))
-    assert kept.min() >= 0
-    assert kept.max() == kept[7] > 0.9
-    assert np.delete(kept, 7).mean() < 0.1
-
-
-def test_groups_are_shrunk_apart() -> None:
-    """A group in which coefficients are large keeps more of a middling one than a group of noise does."""
-    rng = np.random.default_rng(6)
-    coefficients = np.concatenate([rng.normal(0, 1, 50), rng.normal(0, 9, 50)])
-    coefficients[[0, 50]] = 2.0
-    kept = kept_shares(coefficients, np.ones(100), np.repeat([0, 1], 50))
-    assert kept[50] > kept[0] + 0.2
+@pytest.mark.parametrize("truth", ["equal", "lognormal", "zipf"])
+def test_counts_of_many_unordered_values_come_nearer_to_the_truth(truth: str) -> None:
+    """Also of the fifty largest, which noise has chosen; of equal values it still chooses too many."""
+    rng, n, noise = np.random.default_rng(3), 5_000, 5.0
+    counts = {
+        "equal": rng.poisson(20, n),
+        "lognormal": rng.poisson(rng.lognormal(2.5, 1.0, n)),
+        "zipf": rng.poisson(11_000 / np.arange(1, n + 1)),
+    }[truth].astype(np.float64)
+    noisy = counts + rng.laplace(0, noise / np.sqrt(2), n)
+    known = Histogram(noisy, noise**2, np.zeros(n, np.int32), np.full((1, 1), n * noise**2))
+    (shares,) = shares_of([Axis(n, 0)], [known], noisy.sum())
+    errors, top = shares * noisy.sum() - counts, np.argsort(-shares)[:50]
+    assert np.square(errors).mean() < np.square(noisy - counts).mean()
+    assert truth == "equal" or np.mean(np.abs(errors[top]) <= 2.36 * noise) >= 0.9
 
 
 DAYS = [date(2023, 1, 1) + timedelta(i) for i in range(730)]
@@ -235,37 +234,6 @@ def test_cycles_are_those_of_the_calendar() -> None:
     assert (week, coarse) == ((), ())
 
 
-@pytest.mark.parametrize("deviation", [2.0, 15.0, 60.0])
-def test_sums_over_recurring_and_random_codes_stay_as_sure_as_they_were(deviation: float) -> None:
-    """Errors of smoothed sums by weekday, month and day, and of random codes, are not larger than noise made
-    them; errors of days and of runs of days become smaller.
-    """
-    (axis,), rng, n = (
-        axes_of(Schema([Date(name="d", min=DAYS[0], max=DAYS[-1])])),
-        np.random.default_rng(3),
-        730,
-    )
-    weekend = np.array([each.weekday() >= 5 for each in DAYS])
-    share = (1 + 0.3 * np.sin(np.arange(n) / 58)) * np.where(weekend, 0.75, 1.1)
-    truth = rng.poisson(50_000 * share / share.sum()).astype(float)
-    sets = {
-        **{f"cycle {i}": np.eye(own.max() + 1)[:, own] for i, own in enumerate(axis.cycles)},
-        "random": (rng.random((20, n)) < 0.3) * 1.0,
-        "days": np.eye(n),
-        "runs": np.repeat(np.eye(10), 73, axis=1),
-    }
-    squares = dict.fromkeys(sets, 0.0)
-    for _ in range(10):
-        noisy = truth + rng.laplace(0, deviation / np.sqrt(2), n)
-        known = Histogram(noisy, deviation**2, np.zeros(n, np.int32), np.full((1, 1), n * deviation**2))
-        (shares,) = shares_of([axis], [known], noisy.sum())
-        error = shares * noisy.sum() - truth
-        for name, rows in sets.items():
-            squares[name] += float(np.mean((rows @ error) ** 2 / rows.sum(axis=1))) / deviation**2 / 10
-    assert max(squares.values()) < 1.3
-    assert squares["days"] < (0.5 if deviation > 2 else 1.1)
-
-
 def test_sums_over_hours_keep_what_shrinkage_and_clipping_take() -> None:
     """Over two years with busy days and rare nights, where a code has less than its noise, sums by hour,
     weekday and month err no more than noise made them; the error model says so too.
@@ -284,26 +252,15 @@ def test_sums_over_hours_keep_what_shrinkage_and_clipping_take() -> None:
         (shares,) = shares_of([axis], [known], truth.sum())
         for name, rows in sets.items():
             squares[name] += (rows @ (shares * truth.sum() - truth)) ** 2 / 4
-    record = np.minimum(truth / deviation, 1.0) ** 2
-    codes = Codes(truth / truth.sum(), [], [0.03 + 0.97 * record], 1, axis.cycles)
+    kept = kept_noise(truth, deviation**2)
+    cycles = [cycle_of(bins, truth, deviation**2, kept) for bins in axis.cycles]
+    codes = Codes(truth / truth.sum(), [], [kept], 1, cycles)
     for name, rows in sets.items():
         variance = rows.sum(axis=1) * deviation**2
         assert (squares[name] / variance).mean() < (1.3 if len(rows) > 1 else 2.5), name
         functions = Functions(rows)
-        expected = codes.moments(functions, functions, None, None).energy[:, 0] * deviation**2
+        expected = codes.moments(functions, None, None).energy[:, 0] * deviation**2
         assert 0.5 < expected.sum() / variance.sum() < 1.5, name
-
-
-def test_short_histograms_learn_from_each_other() -> None:
-    """A step that all other attributes show is believed more than where no other shows one."""
-    noisy = np.array([40.0, 40.0, 20.0, 20.0])
-    known = Histogram(noisy, 300.0, np.zeros(4, np.int32), np.full((1, 1), 1200.0))
-    step = Histogram(np.array([90.0, 90.0, -30.0, -30.0]), *list(vars(known).values())[1:])
-    flat = Histogram(np.full(4, 30.0), *list(vars(known).values())[1:])
-    axis = Axis(4, 4)
-    beside_steps = shares_of([axis] * 9, [known] + [step] * 8, 120.0)[0]
-    beside_none = shares_of([axis] * 9, [known] + [flat] * 8, 120.0)[0]
-    assert beside_steps[0] - beside_steps[3] > beside_none[0] - beside_none[3]
 
 
 @given(seeds)
@@ -370,7 +327,7 @@ def test_permuted_categories_have_permuted_fits(seed: int) -> None:
 @given(seeds, st.integers(2, 70), st.floats(0.1, 0.9))
 @settings(max_examples=50, deadline=None)
 def test_contrasts_are_an_orthonormal_basis(seed: int, n: int, first_cut: float) -> None:
-    """Coefficients have the energy of the table, give it back, and are independent of each other."""
+    """Coefficients have the energy of the table, are independent of each other, and can be inverted."""
     rng = np.random.default_rng(seed)
     table, contrasts = rng.normal(0, 10, (n, 3)), _Contrasts(n, first_cut)
     coefficients = contrasts.forward(table)

@@ -1,4 +1,4 @@
-"""What a view measures of its own errors moves by one at most when a record comes or goes. [P16]"""
+"""A view's measurements of its own errors change by at most one if a record is added or removed. [P16]"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def view_of(cells: NDArray[np.int64], method: str) -> ViewPart:
 
 
 def scores_on(part: ViewPart, exact_counts: SparseCounts) -> list[NDArray[np.float64]]:
-    """What factors are drawn by, for each number of attributes, if the first candidate is drawn each time."""
+    """The scores of the factors, for each number of attributes, if the first candidate is always drawn."""
     seen: list[NDArray[np.float64]] = []
 
     def note(_self: Mechanism, _purpose: str, scores: Exact, *_rest: object) -> int:

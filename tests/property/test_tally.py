@@ -1,5 +1,4 @@
-"""Tables and counts of boxes, added up by kernels: against NumPy's definition, whatever the parts and
-threads."""
+"""Tables and counts of boxes equal NumPy's definition, whatever the parts and threads."""
 
 from __future__ import annotations
 
@@ -11,20 +10,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from dense import Ints, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dense import Ints, seeds
 from hdpview.counts import tally
-from hdpview.counts.rows import RowLayout, Rows
+from hdpview.counts.exact_statistics import LocalCounts
+from hdpview.counts.rows import Parts, RowLayout, Rows
 from hdpview.counts.stream import StoredRows
-from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.domain.table_shapes import CodeBoxes, TableShape
 from hdpview.privacy.exact import unprotected
 
 SOME = settings(max_examples=60, deadline=None)
 sizes_of_domains = st.lists(st.sampled_from([1, 2, 7, 60, 256, 257, 1000]), min_size=1, max_size=5).map(tuple)
 # past what a kernel takes at once, and at its edges
 numbers_of_rows = st.sampled_from([0, 1, 63, 64, 65, 500, 8192, 8193, 20_000])
+
+
+@dataclass(repr=False)
+class Local(LocalCounts):
+    """Counts of given rows."""
+
+    exact_rows: Parts
+    threads: int | None
 
 
 def some_rows(sizes: tuple[int, ...], n: int, rng: np.random.Generator, most: int) -> tuple[Ints, Ints]:
@@ -59,7 +67,6 @@ def in_parts(rows: Rows, n_parts: int) -> list[Rows]:
 def test_tables_are_those_of_numpy(
     sizes: tuple[int, ...], n: int, seed: int, counted: bool, threads: int
 ) -> None:
-    """Tables of none to four attributes over any bins are what adding one row after another gives."""
     rng = np.random.default_rng(seed)
     codes, counts = some_rows(sizes, n, rng, 5)
     shapes = []
@@ -75,8 +82,8 @@ def test_tables_are_those_of_numpy(
         shapes.append(TableShape(tuple(attributes.tolist()), tuple(own.astype(np.int32) for own in bins)))
     shapes.append(TableShape.of_codes((len(sizes) - 1,), sizes))
     rows = as_rows(sizes, codes, counts if counted else None)
-    found = [unprotected(table) for table in tally.exact_tables(in_parts(rows, 5), shapes, threads)]
-    for shape, table in zip(shapes, found, strict=True):
+    summed = [unprotected(table) for table in Local(in_parts(rows, 5), threads).exact_tables(shapes)]
+    for shape, table in zip(shapes, summed, strict=True):
         wanted = np.zeros(shape.shape, np.int64)
         own = tuple(bins[codes[:, a]] for a, bins in zip(shape.attributes, shape.bin_of_code, strict=True))
         if own:
@@ -90,9 +97,6 @@ def test_tables_are_those_of_numpy(
 @SOME
 @given(sizes_of_domains, numbers_of_rows, seeds, st.sampled_from([0, 1, 5, 2**40]), st.integers(1, 3))
 def test_boxes_are_those_of_numpy(sizes: tuple[int, ...], n: int, seed: int, most: int, threads: int) -> None:
-    """Records in boxes on none to four attributes, empty, whole and repeated ranges among them, are those
-    that comparing row by row finds.
-    """
     rng = np.random.default_rng(seed)
     codes, counts = some_rows(sizes, n, rng, most)
     n_boxes, k = int(rng.integers(0, 40)), int(rng.integers(0, 5))
@@ -100,22 +104,21 @@ def test_boxes_are_those_of_numpy(sizes: tuple[int, ...], n: int, seed: int, mos
     ends = rng.integers(0, np.array(sizes)[attribute] + 1, (2, n_boxes, k))
     boxes = CodeBoxes(attribute, ends[0], ends[1])
     rows = as_rows(sizes, codes, counts if most else None)
-    found = unprotected(tally.exact_box_counts(in_parts(rows, 4), boxes, threads))
+    summed = unprotected(Local(in_parts(rows, 4), threads).exact_box_counts(boxes))
     asked = codes[:, attribute]
     inside = ((asked >= boxes.lower) & (asked < boxes.upper)).all(axis=2)
     truth = (counts if most else np.ones(n, np.int64)) @ inside
-    assert found.tolist() == np.minimum(truth, tally.MOST_RECORDS).tolist()
+    assert summed.tolist() == np.minimum(truth, tally.MOST_RECORDS).tolist()
 
 
 def test_sums_are_held_at_a_bound() -> None:
-    """Rows that stand for more records than 64 bits can add up do not wrap around, on one thread or
-    several."""
+    """Counts whose sum exceeds 64 bits do not wrap around, on one thread or several."""
     huge = Rows((np.zeros(1000, np.uint8),), np.full(1000, 2**40))
     shapes, box = [TableShape.of_codes((0,), (2,))], CodeBoxes(*np.array([[[0]], [[0]], [[1]]]))
     for threads in (1, 3):
         many = [huge] * 9000
-        assert unprotected(tally.exact_tables(many, shapes, threads)[0]).tolist() == [tally.MOST_RECORDS, 0]
-        assert unprotected(tally.exact_box_counts(many, box, threads)).tolist() == [tally.MOST_RECORDS]
+        assert unprotected(Local(many, threads).exact_tables(shapes)[0]).tolist() == [tally.MOST_RECORDS, 0]
+        assert unprotected(Local(many, threads).exact_box_counts(box)).tolist() == [tally.MOST_RECORDS]
 
 
 @SOME
@@ -123,7 +126,6 @@ def test_sums_are_held_at_a_bound() -> None:
 def test_kept_rows_come_back_as_often_as_asked(
     sizes: tuple[int, ...], lengths: list[int], seed: int, counted: bool, on_disk: bool
 ) -> None:
-    """In memory and in a file, with and without counts, rows are read again just as they were stored."""
     rng = np.random.default_rng(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hdpview.counts.stream._BYTES_IN_MEMORY", 50 if on_disk else 1 << 30)
@@ -133,9 +135,9 @@ def test_kept_rows_come_back_as_often_as_asked(
         columns = as_rows(sizes, codes, None).exact_columns
         stored.append(Rows(columns, counts if counted else None))
     for _ in range(2):
-        found = list(stored)
-        assert len(stored) == len(found) == len(parts)
-        for rows, (codes, counts) in zip(found, parts, strict=True):
+        read_rows = list(stored)
+        assert len(stored) == len(read_rows) == len(parts)
+        for rows, (codes, counts) in zip(read_rows, parts, strict=True):
             assert np.stack(rows.exact_columns, axis=1).tolist() == codes.tolist()
             assert rows.exact_counts is None if not counted else rows.exact_counts.tolist() == counts.tolist()
     stored.close()
@@ -143,7 +145,7 @@ def test_kept_rows_come_back_as_often_as_asked(
 
 @dataclass
 class Watched:
-    """Parts that are made when they are asked for, and counted while anybody holds them."""
+    """Parts that are created on request, and counted while they are in use."""
 
     n_parts: int
     alive: int = 0
@@ -168,12 +170,10 @@ class Watched:
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_few_parts_are_held_at_a_time(threads: int) -> None:
-    """However many parts there are, no more are in memory than threads can work on, and two: memory has a
-    bound."""
-    gc.disable()  # what is let go of only by the collector would count against the bound
+    gc.disable()  # parts that only the garbage collector frees would count against the bound
     try:
         parts = Watched(200)
-        tally.exact_tables(parts, [TableShape.of_codes((0,), (3,))], threads)
+        Local(parts, threads).exact_tables([TableShape.of_codes((0,), (3,))])
         assert parts.given == 200
         assert parts.alive == 0
         assert parts.most_alive <= threads + 2
@@ -181,17 +181,11 @@ def test_few_parts_are_held_at_a_time(threads: int) -> None:
         gc.enable()
 
 
-def test_few_threads_where_tables_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads have tables of their own, so there are fewer threads where these would not fit, and the sums
-    are the same.
-    """
-    monkeypatch.setattr(tally, "_BYTES_OF_SUMS", 100)
-    started: list[int] = []
-    pool = tally.ThreadPoolExecutor
-    monkeypatch.setattr(tally, "ThreadPoolExecutor", lambda n, name: started.append(n) or pool(n, name))
-    parts = [Rows((np.arange(4, dtype=np.uint8),))] * 8
-    for size, n_threads in ((4, [3]), (6, [2]), (50, [])):
-        started.clear()
-        table = unprotected(tally.exact_tables(parts, [TableShape.of_codes((0,), (size,))], 8)[0])
-        assert table.tolist() == [8] * 4 + [0] * (size - 4)
-        assert started == n_threads
+def test_an_error_in_a_thread_ends_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(tally.TableTally, "add", failing)
+    rows = in_parts(as_rows((3,), np.zeros((90, 1), np.int64), None), 9)
+    with pytest.raises(MemoryError):
+        Local(rows, 2).exact_tables([TableShape.of_codes((0,), (3,))])

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hdpview.counts.sparse import SparseCounts, code_type
-from hdpview.domain import Integer, Schema
+from dense import counts_of
+from hdpview.counts.sparse import SparseCounts
 from hdpview.methods import Hdpview
 from hdpview.partition import local
 from hdpview.partition.grow import ExactBlocks
@@ -27,17 +27,11 @@ BASE_SEED = 20220915
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 
 
-def schema_of(shape: tuple[int, ...]) -> Schema:
-    return Schema([Integer(name=f"a{i}", min=0, max=size - 1) for i, size in enumerate(shape)])
-
-
 def sparse(tensor: NDArray[np.int64], seed: int = 0) -> SparseCounts:
     """Occupied cells of a dense tensor, in a random order."""
-    schema = schema_of(tensor.shape)
-    cells = np.random.default_rng(seed).permutation(np.argwhere(tensor))
-    return SparseCounts(
-        schema, np.ascontiguousarray(cells, dtype=code_type(schema)), tensor[tuple(cells.T)].astype(np.int64)
-    )
+    counts = counts_of(tensor)
+    order = np.random.default_rng(seed).permutation(len(counts.exact_counts))
+    return SparseCounts(counts.schema, counts.exact_codes[order], counts.exact_counts[order])
 
 
 def random_tensor(shape: tuple[int, ...], kind: str, seed: int) -> NDArray[np.int64]:
@@ -95,9 +89,6 @@ def test_fast_and_naive_grow_the_same_leaves(
     test_key: bytes,
     threading: tuple[int, int],
 ) -> None:
-    """Bounds, depths, sums, keys and order of all leaves are the same for any table, budget, number of
-    private levels and threads, also if large blocks are handed to other threads decision by decision.
-    """
     threads, rows_per_task = threading
     monkeypatch.setattr(local, "_ROWS_PER_TASK", rows_per_task)
     tensor = random_tensor(shape, kind, seed)
@@ -112,9 +103,6 @@ def test_fast_and_naive_grow_the_same_leaves(
 def test_fast_and_naive_release_the_same_counts(
     shape: tuple[int, ...], kind: str, seed: int, epsilon: str, test_key: bytes
 ) -> None:
-    """Under a test key the whole release, noise included, is the oracle's, and the ledger is spent
-    exactly.
-    """
     tensor = random_tensor(shape, kind, seed)
     randomness = Randomness.from_test_key(test_key)
     mechanism = Mechanism(exact_epsilon(epsilon), randomness)
@@ -132,9 +120,7 @@ def test_fast_and_naive_release_the_same_counts(
 
 
 def test_the_same_leaves_by_every_way_of_cutting() -> None:
-    """On larger tables too the leaves agree, and there cuts by rejection, by inversion and blind ones each
-    occur by the hundred.
-    """
+    """On larger tables, cuts by rejection, by inversion and blind ones each occur by the hundred."""
     ways: Counter[str] = Counter()
     for i in range(48):
         shape, factor = ((8, 8, 8, 8), 3.0) if i % 2 else ((7, 5, 6), 0.4)
@@ -150,7 +136,6 @@ def test_the_same_leaves_by_every_way_of_cutting() -> None:
 
 
 def test_parameters_are_the_papers() -> None:
-    """The library's parameters are the formulas of the paper, in exact fractions where they are budgets."""
     for epsilon in ("0.1", "1", "2"):
         for n_cells in (2, 3, 1000, 2 * 10**21):
             ours = PartitionParameters.choose(Hdpview(), Fraction(epsilon), n_cells)
@@ -169,9 +154,7 @@ def test_parameters_are_the_papers() -> None:
 
 
 def test_the_oracle_itself_is_a_distribution() -> None:
-    """Cut probabilities of the oracle add up to one and agree with a hand computation on a block of three
-    cells.
-    """
+    """Its cut probabilities sum to one and agree with a hand computation on a block of three cells."""
     x = np.array([4, 0, 0])
     # The first cut leaves two uniform sides, the second does not.
     assert (naive.score(x, 0, 1), naive.score(x, 0, 2)) == (0.0, -4.0)

@@ -43,21 +43,20 @@ SOURCES: dict[str, Callable[[pa.Table, Path], Any]] = {
 
 
 def cells(source: Any, schema: hv.Schema, limits: Contributions = EACH_ROW) -> Counter[int]:
-    found = read_counts(source, schema, ReadOptions(threads=1, limits=limits, salt="s"))
-    return Counter(dict(zip(found.exact_codes[:, 0].tolist(), found.exact_counts.tolist(), strict=True)))
+    exact = read_counts(source, schema, ReadOptions(threads=1, limits=limits, salt="s"))
+    return Counter(dict(zip(exact.exact_codes[:, 0].tolist(), exact.exact_counts.tolist(), strict=True)))
 
 
 @pytest.mark.parametrize("kind", ["plain", "large", "dictionary", "view"])
 @pytest.mark.parametrize("source", SOURCES)
 def test_text_that_is_no_utf8_counts_as_missing_or_unknown(source: str, kind: str, tmp_path: Path) -> None:
-    """Such bytes in one row leave the other rows where they are. Parquet refused the build for them."""
     column = texts(b"a", b"\xff\xfe", b"b")
     if kind == "dictionary":
         column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), column)
     elif kind != "plain":
         column = column.cast(pa.large_string() if kind == "large" else pa.string_view())
-    found = cells(SOURCES[source](pa.table({"x": column}), tmp_path), SEXES)
-    assert found == Counter({0: 1, 1: 1, OTHER if source == "parquet" else MISSING: 1})
+    occupied = cells(SOURCES[source](pa.table({"x": column}), tmp_path), SEXES)
+    assert occupied == Counter({0: 1, 1: 1, OTHER if source == "parquet" else MISSING: 1})
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
@@ -66,24 +65,20 @@ def test_text_that_is_no_utf8_counts_as_missing_or_unknown(source: str, kind: st
 def test_moments_beyond_a_database_are_missing_or_clamped(
     source: str, unit: str, zone: str | None, tmp_path: Path
 ) -> None:
-    """A moment that 64 bits of microseconds do not reach is missing, one that they do goes to the last
-    bin."""
     far = [2**62, -(2**62), 2**63 - 1, -(2**63) + 1]
     if unit == "s" and source == "parquet":
         far = [2**53, -(2**53)]  # more of them do not fit into the milliseconds of a file
     column = pa.array([JULY * PER_SECOND[unit], *far], pa.int64()).cast(pa.timestamp(unit, zone))
-    found = cells(SOURCES[source](pa.table({"x": column}), tmp_path), CALENDAR)
-    assert found.pop(6) == 1
-    assert found.total() == len(far)
-    assert set(found) <= ({MISSING_MONTH} if unit in ("s", "ms") else {0, 11, MISSING_MONTH})
+    occupied = cells(SOURCES[source](pa.table({"x": column}), tmp_path), CALENDAR)
+    assert occupied.pop(6) == 1
+    assert occupied.total() == len(far)
+    assert set(occupied) <= ({MISSING_MONTH} if unit in ("s", "ms") else {0, 11, MISSING_MONTH})
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_persons_whose_name_is_no_utf8_are_nobody(source: str, tmp_path: Path) -> None:
-    """With ? for the odd bytes two of them would be one person, or the person called `a?`: rows of one could
-    then change which rows of the other are counted.
-    """
+    """With ? in place of the bytes, two of them would be one person, or the person `a?`."""
     who = texts(b"a?", b"a\xff", b"a\xfe", b"b")
     table = pa.table({"who": who, "x": ["a", "b", "b", "b"]})
-    found = cells(SOURCES[source](table, tmp_path), SEXES, Contributions("who", 1))
-    assert found == Counter({0: 1, 1: 1})
+    occupied = cells(SOURCES[source](table, tmp_path), SEXES, Contributions("who", 1))
+    assert occupied == Counter({0: 1, 1: 1})

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cells import random_mixture
 from hdpview.counts.sparse import SparseCounts
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
 from hdpview.privacy.exact import unprotected
 from hdpview_bench.audit.tables import sparse
@@ -119,9 +119,6 @@ def _half_around(cell: tuple[int, ...], block: Bounds, cut: tuple[int, int]) -> 
 def test_no_tree_of_the_papers_method_loses_more_than_was_charged(
     shape: tuple[int, ...], seed: int, epsilon: str
 ) -> None:
-    """In both directions, for all trees: the cuts and the decisions when to stop together stay within their
-    part of the budget.
-    """
     table, more, cell = neighbours(shape, seed)
     numbers = PartitionParameters.choose(PartitionSettings(), Fraction(epsilon), table.size)
     charged = float(numbers.epsilon_converge + numbers.n_private_cut_levels * numbers.epsilon_cut)
@@ -132,9 +129,7 @@ def test_no_tree_of_the_papers_method_loses_more_than_was_charged(
 
 
 def test_without_a_bias_with_depth_some_tree_loses_more() -> None:
-    """The recursion can fail: with a bias of a hundredth of what is due, a path to a crowded cell loses more
-    than was charged.
-    """
+    """With a hundredth of the due bias, the path to a crowded cell loses more than was charged."""
     table = np.eye(1, 14, 7, dtype=np.int64)[0]
     numbers = PartitionParameters.choose(PartitionSettings(partition_share=0.5), Fraction(1), table.size)
     weak = dataclasses.replace(numbers, converge_bias_per_level=numbers.converge_bias_per_level / 100)
@@ -153,9 +148,6 @@ def some_tables(sizes: tuple[int, ...], seed: int) -> tuple[SparseCounts, Sparse
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=4).map(tuple), seeds)
 def test_a_record_is_in_one_cell_of_every_table(sizes: tuple[int, ...], seed: int) -> None:
-    """Each histogram and each table of a pair changes by one in one cell: what noise on all of them together
-    is paid for.
-    """
     ours, theirs = some_tables(sizes, seed)
     bins = random_mixture(sizes, seed).bin_of_code
     shapes = [TableShape.of_codes((a,), sizes) for a in range(len(sizes))]

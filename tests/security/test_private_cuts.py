@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hdpview.counts.sparse import SparseCounts
+from hdpview.domain import Integer, Schema
 from hdpview.methods import Hdpview
 from hdpview.partition.grow import grow, root
 from hdpview.partition.parameters import PartitionParameters
@@ -33,9 +35,7 @@ def best_cut(lower: int, upper: int) -> int:
 
 @pytest.mark.parametrize("n_charged", [1, 2, 3])
 def test_cuts_look_at_data_down_to_the_depth_that_was_charged_and_no_further(n_charged: int) -> None:
-    """With a budget so large that a private cut is the best one for certain, the cuts at depth κ + 1 are not:
-    they are blind.
-    """
+    """With a huge budget a private cut is surely the best one; cuts at depth κ + 1 are not."""
     chosen = PartitionParameters.choose(Hdpview(), Fraction(1), CELLS.size)
     changed: dict[str, Any] = {"epsilon_cut": Fraction(10**9), "n_private_cut_levels": n_charged}
     parameters = dataclasses.replace(
@@ -60,7 +60,6 @@ def test_cuts_look_at_data_down_to_the_depth_that_was_charged_and_no_further(n_c
 
 
 def test_the_ledger_is_charged_for_exactly_that_many() -> None:
-    """The charge for cuts is κ times the budget of one, and κ is what the partition is grown with."""
     from hdpview.build import release
 
     view = release(sparse(CELLS), Fraction(1), Hdpview(), Randomness.fresh(), 1)
@@ -68,3 +67,11 @@ def test_the_ledger_is_charged_for_exactly_that_many() -> None:
     parameters = PartitionParameters.choose(Hdpview(), Fraction(1), CELLS.size)
     assert (cuts.times, cuts.epsilon) == (parameters.n_private_cut_levels, parameters.epsilon_cut)
     assert cuts.times == int(np.floor(1.2 * np.log2(CELLS.size)))
+
+
+def test_tables_whose_sums_would_wrap_around_are_refused() -> None:
+    """One record more would turn a sum of 64 bits negative, far beyond any sensitivity."""
+    schema = Schema([Integer(name="a", min=0, max=1)])
+    counts = SparseCounts(schema, np.array([[0], [1]], np.uint8), np.full(2, 2**62))
+    assert "more records than" in str(Hdpview().why_not_this_table(counts))
+    assert Hdpview().why_not_this_table(dataclasses.replace(counts, exact_counts=np.full(2, 2**40))) is None

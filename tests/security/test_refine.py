@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ N = 3_000
 
 @pytest.fixture(autouse=True)
 def _quickly(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fits are post-processing and take most of the time; accuracy needs whole ones."""
+    """Fits are post-processing and take most of the time; only accuracy needs complete ones."""
     with nullcontext() if "forecast" in request.node.name else small_fits():
         yield
 
@@ -68,24 +70,46 @@ def test_every_table_gets_the_noise_of_both_budgets_together() -> None:
         assert scale == pytest.approx(before[attributes] * float(spent / (spent + Fraction(1, 2))), rel=1e-6)
 
 
-def test_budgets_add_up_in_the_manifest_and_on_the_card() -> None:
-    """The refined view states both budgets, and its spending adds up to them exactly."""
-    view = built(rows())
-    finer = hv.refine(view, rows(), "0.5", ledger=False, test_key=b"second")
-    assert finer.manifest.epsilon == Fraction(3, 2)
-    assert sum(each.epsilon * each.times for each in finer.manifest.spending) == Fraction(3, 2)
-    assert "epsilon 1.5" in finer.privacy_card().text
-    assert view.manifest.epsilon == 1
-
-
-def test_the_ledger_adds_up_and_names_the_same_table(tmp_path: Path) -> None:
-    """Refining charges the account of the table that the view was built from."""
+def test_budgets_add_up_in_manifest_card_and_ledger(tmp_path: Path) -> None:
+    """Refining charges the account of the table that the view was built from, and its spending adds up."""
     path = tmp_path / "admissions.parquet"
     pq.write_table(rows(), path)
     view = hv.build(path, SCHEMA, 1)
     finer = hv.refine(view, path, "0.5")
+    assert finer.manifest.epsilon == finer.manifest.spent_on_table == Fraction(3, 2)
+    assert sum(each.epsilon * each.times for each in finer.manifest.spending) == Fraction(3, 2)
+    assert "epsilon 1.5" in finer.privacy_card().text
+    assert view.manifest.epsilon == 1
     assert Ledger(tmp_path / "hdpview-ledger.sqlite").spent("admissions") == Fraction(3, 2)
-    assert finer.manifest.spent_on_table == Fraction(3, 2)
+
+
+@pytest.mark.parametrize("method", ["mixture", "hdpview"])
+def test_a_view_is_refined_once(method: str, tmp_path: Path) -> None:
+    """Two refinements of one view would reveal more than is charged. One after the other is fine."""
+    account = Ledger(tmp_path / "l.sqlite")
+    kept = {"ledger": account.path, "table": "t"}
+    view = hv.build(rows(), SCHEMA, 1, method=method, **kept)
+    finer = hv.refine(view, rows(), "0.5", **kept)
+    view.save(tmp_path / "v.pview")
+    with pytest.raises(hv.BudgetError, match="already refined, by charge 2"):
+        hv.refine(hv.open(tmp_path / "v.pview"), rows(), "0.25", **kept)
+    facts = replace(view.manifest, created="2001-01-01", library_version="9")
+    with pytest.raises(hv.BudgetError, match="already refined"):
+        hv.refine(hv.PView(facts, view.parts), rows(), "0.25", **kept)
+    assert account.spent("t") == Fraction(3, 2)
+    assert hv.refine(finer, rows(), "0.5", **kept).manifest.epsilon == 2
+
+
+def test_a_ledger_that_does_not_know_the_view_is_refused(tmp_path: Path) -> None:
+    """It would not notice a second refinement. So are a new name of the table and an older copy."""
+    ledger = tmp_path / "l.sqlite"
+    Ledger(ledger).charge("t", Fraction(1), "x")
+    shutil.copy(ledger, tmp_path / "older.sqlite")
+    view = hv.build(rows(), SCHEMA, 1, ledger=ledger, table="t")
+    for other in ({"ledger": tmp_path / "new.sqlite"}, {"ledger": tmp_path / "older.sqlite"}, {"table": "u"}):
+        with pytest.raises(hv.BudgetError, match="less epsilon spent"):
+            hv.refine(view, rows(), 1, **{"ledger": ledger, **other})
+    assert Ledger(ledger).spent("t") == 2
 
 
 def test_a_focus_adds_a_table_that_the_view_does_not_hold() -> None:
@@ -96,6 +120,30 @@ def test_a_focus_adds_a_table_that_the_view_does_not_hold() -> None:
     after = {table.attributes: table.scale for table in finer.parts[0].tables}
     assert set(after) == groups | {(0, 1)}
     assert after[0, 1] <= 1 / 0.55
+
+
+@pytest.mark.parametrize("focus", ["age", ["age"], ("age", "stay")])
+def test_a_focus_is_a_list_of_groups(focus: Any) -> None:
+    """A text is not taken apart into letters."""
+    with pytest.raises(hv.MethodError, match="focus must list groups of attributes by name"):
+        hv.refine(built(rows()), rows(), 1, focus=focus, ledger=False)
+
+
+@pytest.mark.parametrize(
+    "other", [{"delta": "1e-9"}, {"people": ["ward"]}, {"privacy_unit": "who"}, {"max_rows": 2}]
+)
+def test_what_the_view_determines_cannot_be_chosen_anew(other: dict[str, object]) -> None:
+    """Another unit would be claimed for what was released before; a delta would fail after the charge."""
+    with pytest.raises(hv.MethodError, match=r"Unknown argument .* refine takes"):
+        hv.refine(built(rows()), rows(), 1, ledger=False, **other)
+
+
+def test_budgets_that_no_file_can_state_together_are_refused(tmp_path: Path) -> None:
+    kept = {"ledger": tmp_path / "l.sqlite", "table": "t"}
+    view = hv.build(rows(), SCHEMA, 900_000, **kept)
+    with pytest.raises(hv.ViewFileError, match="so nothing was spent"):
+        hv.refine(view, rows(), 200_000, **kept)
+    assert Ledger(tmp_path / "l.sqlite").spent("t") == 900_000
 
 
 def test_another_table_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
@@ -138,9 +186,10 @@ def test_another_choice_of_rows_is_refused(other: dict[str, object], tmp_path: P
     kept = {"ledger": tmp_path / "l.sqlite", "table": "t"}
     view = hv.build(persons(), SCHEMA, 1, **PERSON, **kept)
     hv.build(persons(), SCHEMA, 1, **PERSON, ledger=tmp_path / "m.sqlite", table="t")
+    hv.build(persons(), SCHEMA, 1, **PERSON, ledger=kept["ledger"], table="u")
     if other.get("ledger"):
         other = {"ledger": tmp_path / str(other["ledger"])}
-    with pytest.raises(hv.MethodError, match="does not know which"):
+    with pytest.raises(hv.MethodError, match="did not record it"):
         hv.refine(view, persons(), 1, **{**kept, **other})
     assert Ledger(tmp_path / "l.sqlite").spent("t") == 1
 
@@ -209,7 +258,7 @@ def test_a_refinement_that_broke_off_is_resumed(tmp_path: Path) -> None:
 
 
 def test_wishes_are_kept_and_checked(tmp_path: Path) -> None:
-    """A file of wishes says what it was written with; damaged ones are refused in words."""
+    """A file of wishes records the version that wrote it; damaged ones are refused."""
     view, path = built(rows()), tmp_path / "w.json"
     wishes = view.wish("age >= 20 AND ward = 'b'", within=5) + view.wish("stay = 3", within=500)
     wishes.save(path)
@@ -232,8 +281,8 @@ def test_wishes_are_kept_and_checked(tmp_path: Path) -> None:
 
 
 def test_what_was_forecast_for_wishes_is_reached() -> None:
-    """The budget that is said to meet a wish meets it, and intervals reach as far as forecast."""
-    view = built(rows())
+    """The stated budget meets a wish, and intervals are as wide as forecast."""
+    view = built(rows(), test_key=b"2")
     wishes = view.wish("age BETWEEN 6 AND 9 AND ward = 'a'", within=20) + view.wish("age > 10", within=30)
     forecast = estimate_wishes(view, wishes)
     budget = forecast.epsilons[-13]
@@ -244,10 +293,10 @@ def test_what_was_forecast_for_wishes_is_reached() -> None:
 
 def test_a_refinement_is_named_by_the_view_it_refines() -> None:
     """A build that broke off is resumed by its order, which must not depend on how arrays are printed."""
-    assert (
-        repr(Refinement((("age", "stay"),), refined_view="abc"))
-        == "Refinement(of abc, focus=(('age', 'stay'),))"
-    )
+    tables = built(rows()).parts[0].tables
+    named = repr(Refinement((("age", "stay"),), tables=tables, refined_view="abc"))
+    assert "abc" in named
+    assert "array" not in named
 
 
 def test_the_command_writes_a_view_of_both_budgets(tmp_path: Path) -> None:

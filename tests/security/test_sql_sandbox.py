@@ -60,6 +60,9 @@ ESCAPES = [
     "SELECT COUNT(*) FROM range(1000000000000)",
     "SELECT COUNT(*) FROM generate_series(1, 1000000000000)",
     "SELECT list_sum(range(1000000000)), COUNT(*) FROM view",
+    "SELECT * FROM generate_series(1, 9999) a, generate_series(1, 9999) b, generate_series(1, 9999) c",
+    "SELECT unnest(generate_series(DATE '1990-01-01', DATE '2020-01-01', INTERVAL 1 SECOND)) AS s",
+    f"SELECT format('{'{:999}' * 1_000}', {', '.join(['age'] * 1_000)}) AS t, COUNT(*) FROM view GROUP BY 1",
     "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT COUNT(*) FROM t",
     "SELECT COUNT(*) FROM view; DROP TABLE view",
     "SELECT COUNT(*) FROM view TABLESAMPLE 10%",
@@ -85,7 +88,6 @@ ENDLESS = [
 
 @pytest.mark.parametrize("sql", ESCAPES)
 def test_escapes_are_refused(sql: str) -> None:
-    """In words, not by a mistake of ours, and without any work."""
     with pytest.raises(HdpviewError) as refusal:
         run(VIEW, sql)
     assert not isinstance(refusal.value, InternalError), refusal.value.__cause__
@@ -94,25 +96,22 @@ def test_escapes_are_refused(sql: str) -> None:
 
 @pytest.mark.parametrize("sql", ENDLESS)
 def test_endless_work_is_stopped(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By limits of size, of memory or of time: an answer or a sentence, soon."""
     monkeypatch.setattr("hdpview.query.evaluate.deadline.CPU_SECONDS", 1.0)
-    start = time.monotonic()
+    start = time.process_time()
     try:
         run(VIEW, sql)
     except InternalError as problem:
         pytest.fail(repr(problem.__cause__))
     except HdpviewError:
         pass
-    assert time.monotonic() - start < SLOWEST_SECONDS
+    assert time.process_time() - start < SLOWEST_SECONDS
 
 
 def test_answers_go_on_after_a_statement_was_stopped() -> None:
-    """The view's database is none the worse for it."""
     assert run(VIEW, "SELECT COUNT(*) AS n FROM view").to_rows()[0]["n"] == pytest.approx(3.0)
 
 
 def test_internal_tables_cannot_be_named() -> None:
-    """Their names are drawn anew in every process, and no table but view is allowed."""
     from hdpview.query.evaluate.database import SECRET
 
     for name in (f"{SECRET}_points0", f"{SECRET}_b0", "points0"):

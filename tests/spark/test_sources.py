@@ -63,9 +63,6 @@ SOURCES: dict[str, Callable[[Any, Path], Any]] = {
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_gives_the_same_view(kind: str, spark: Any, tmp_path: Path) -> None:
-    """Tables by name, files and frames give the view of the local engine, and nothing of them stays behind in
-    the session.
-    """
     source = SOURCES[kind](spark, tmp_path)
     settings = {
         key: spark.conf.get(key, None) for key in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
@@ -98,7 +95,6 @@ def test_every_source_gives_the_same_view(kind: str, spark: Any, tmp_path: Path)
     "ignore:PySpark does not yet fully support pandas:FutureWarning"
 )  # Ibis imports it
 def test_an_ibis_table_on_spark(spark: Any) -> None:
-    """An Ibis table that lives on Spark is counted there."""
     table = ibis.pyspark.connect(spark.newSession()).sql(
         "SELECT * FROM VALUES (1, 'ward 2'), (1, 'ward 2') AS t(age, ward)"
     )
@@ -107,9 +103,6 @@ def test_an_ibis_table_on_spark(spark: Any) -> None:
 
 
 def test_a_preview_on_spark_finds_what_one_here_does(spark: Any) -> None:
-    """Columns that a schema cannot read are found before anything is spent, wherever the table is; errors
-    quote no value, and nothing stays behind in the session.
-    """
     table = people().append_column("day", pa.array(["31.12.2020"] * 400))
     day = hv.Datetime(name="day", min=date(2020, 1, 1), max=date(2021, 1, 1), every="1mo", nullable=True)
     ages = hv.Category(name="age", values=("young", "old"), nullable=True)
@@ -134,14 +127,13 @@ REFUSED: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any], str]] = {
     "threads": (lambda spark, _: people(), {"threads": 2}, "settings of the active Spark session"),
     "another cluster": (lambda spark, _: people(), {"engine": "spark://nowhere:7077"},
         "A Spark session is already active"),
-    "a method that needs cells": (lambda spark, _: people(), {"method": Identity()}, "looks at cells itself"),
+    "a method that needs cells": (lambda spark, _: people(), {"method": Identity()}, "reads single cells"),
     "another engine": (lambda spark, _: people(), {"engine": "sparc"}, "Did you mean 'spark'"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_refusals_tell_the_way_out(what: str, spark: Any, tmp_path: Path) -> None:
-    """What cannot be built is refused in words, before anything is spent."""
     source, options, words = REFUSED[what]
     with pytest.raises(hv.HdpviewError, match=words):
         hv.build(
@@ -154,7 +146,6 @@ def test_refusals_tell_the_way_out(what: str, spark: Any, tmp_path: Path) -> Non
 
 
 def test_an_error_of_spark_quotes_no_value(spark: Any) -> None:
-    """When Spark gives up on a row, the message has its kind, and nothing of the row."""
     frame = spark.sql(
         "SELECT id AS age, CAST(raise_error(concat('secret of patient ', id)) AS STRING) AS ward FROM "
         "range(5)"
@@ -167,7 +158,6 @@ def test_an_error_of_spark_quotes_no_value(spark: Any) -> None:
 
 
 def test_a_table_that_changes_is_refused(spark: Any) -> None:
-    """Where the rows that are added up or come together are not those that were counted, no view is made."""
     parameters = PartitionParameters.choose(PartitionSettings(), exact_epsilon(1), SCHEMA.n_cells)
     key = Randomness.from_test_key(b"k").root_key("partition")
     with distributed_counts(people(), SCHEMA) as counts:
@@ -175,6 +165,6 @@ def test_a_table_that_changes_is_refused(spark: Any) -> None:
         with pytest.raises(hv.DataError, match="changed while it was being read"):
             SparkEngine().grow(changed, parameters, key)
         with pytest.raises(hv.DataError, match="changed while it was being read"):
-            dataclasses.replace(counts, exact_n_cells=counts.exact_n_cells + 1).exact_tables([])
+            dataclasses.replace(counts, exact_n=counts.exact_n + 1).exact_tables([])
         with pytest.raises(hv.MethodError, match="engine='local'"):
             local_cells(counts)

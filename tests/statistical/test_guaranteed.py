@@ -1,4 +1,4 @@
-"""Guaranteed intervals hold whatever the data, as often as they say: over fresh noise on simulated tables.
+"""Guaranteed intervals hold for any data as often as stated: over fresh noise on simulated tables.
 
 They use a fiftieth of the chance to fail that is asked for, so at 95 % they may miss 0.1 % of the truths. A
 false alarm is a miss rate that is above it by chance alone. Each group of questions is asked of N_DRAWS
@@ -8,23 +8,23 @@ releases; if the true miss rate were 0.1 %, more than MOST_MISSES of them would 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from cells import cell_counts, random_mixture, view_of
+from cells import cell_counts, noisy_blocks, random_mixture, view_of
 from hdpview.domain import Category, Integer, Real, Schema
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.pview import PView, merge
 from hdpview.query.interval.answers import answer
+from hdpview.query.question.boxes import Box
 from hdpview.query.question.conditions import code_shares
-from hdpview.query.question.quantities import Part, Quantity, bin_values, count_of
 from hdpview.query.question.where import boxes_of
-from hdpview.view.blocks import Blocks
-from hdpview.view.tables import Table
+from hdpview.view.released_tables import Table
 
 N_DRAWS = 200
 MOST_MISSES = int(stats.binom.isf(1e-5, N_DRAWS, 0.001))
@@ -63,24 +63,16 @@ def a_table(rng: np.random.Generator) -> Ints:
 
 def block_view(cells: Ints, rng: np.random.Generator, scale: float) -> PView:
     """Random cuts, each block with its exact count plus noise."""
-    leaves = [(np.zeros(3, np.int32), np.array(SCHEMA.sizes, np.int32), 1)]
-    for _ in range(25):
-        i, a = int(rng.integers(len(leaves))), int(rng.integers(3))
-        lower, upper, depth = leaves[i]
-        if upper[a] - lower[a] > 1:
-            left, right = upper.copy(), lower.copy()
-            left[a] = right[a] = int(rng.integers(lower[a] + 1, upper[a]))
-            leaves[i : i + 1] = [(lower, left, depth + 1), (right, upper, depth + 1)]
-    exact = [cells[tuple(map(slice, lower, upper))].sum() for lower, upper, _ in leaves]
-    lower, upper, depth = (np.array(column, np.int32) for column in zip(*leaves, strict=True))
-    noisy = np.array(exact) + laplace(rng, scale, (len(leaves),))
-    return view_of(SCHEMA, Blocks(lower, upper, noisy, depth, scale))
+    blocks = noisy_blocks(SCHEMA.sizes, int(rng.integers(2**32)), 25, scale)
+    ends = zip(blocks.lower, blocks.upper, strict=True)
+    exact = np.array([cells[tuple(map(slice, lower, upper))].sum() for lower, upper in ends])
+    noisy = exact + laplace(rng, scale, exact.shape)
+    return view_of(SCHEMA, replace(blocks, noisy_counts=noisy))
 
 
 def table_view(cells: Ints, rng: np.random.Generator, scale: float) -> PView:
     """Exact histograms and tables of pairs plus noise, some with several codes in a bin. The mixture is of no
-    use:
-    what is guaranteed may not rest on it.
+    use: what is guaranteed may not rest on it.
     """
     tables = []
     for attributes in [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]:
@@ -102,25 +94,17 @@ def merged_view(cells: Ints, rng: np.random.Generator, scale: float) -> PView:
     return merge([table_view(half, rng, scale), table_view(cells - half, rng, scale)])
 
 
-def questions() -> list[Quantity]:
-    age = bin_values(SCHEMA.attributes[0], 0)
-    counts = [count_of(boxes_of(where, SCHEMA)) for where in WHERES]
-    return counts + [[Part(box, age) for box in boxes_of(where, SCHEMA)] for where in WHERES]
-
-
-def worst_cases(cells: Ints, quantity: Quantity) -> tuple[float, float]:
+def worst_cases(cells: Ints, boxes: Sequence[Box]) -> tuple[float, float]:
     """The least and the greatest that the truth can be: records of a bin that is cut through may lie anywhere
     in it."""
     least, greatest = np.zeros(SCHEMA.sizes), np.zeros(SCHEMA.sizes)
-    for part in quantity:
+    for box in boxes:
         share = np.ones(SCHEMA.sizes)
-        for a, condition in part.box.items():
+        for a, condition in box.items():
             own = code_shares(SCHEMA.attributes[a], condition)
             share = share * own.reshape([-1 if b == a else 1 for b in range(3)])
-        value = part.values.mean if part.values.attribute is None else part.values.mean.reshape(-1, 1, 1)
-        some, all_of_it = (share > 0) * value, (share == 1) * value
-        least += np.minimum(some, all_of_it)
-        greatest += np.maximum(some, all_of_it)
+        least += share == 1
+        greatest += share > 0
     return float((cells * least).sum()), float((cells * greatest).sum())
 
 
@@ -131,23 +115,20 @@ def worst_cases(cells: Ints, quantity: Quantity) -> tuple[float, float]:
 def test_the_truth_lies_inside_at_least_as_often_as_stated(
     make: Callable[[Ints, np.random.Generator, float], PView], scale: float
 ) -> None:
-    """At 95 %, for each of eight counts and eight sums: both the least and the greatest possible truth lie
-    inside."""
+    """At 95%, for each of eight counts, at the least and at the greatest possible truth."""
     rng = np.random.default_rng(17)
-    quantities = questions()
-    missed = np.zeros(len(quantities), int)
+    questions = [boxes_of(where, SCHEMA) for where in WHERES]
+    missed = np.zeros(len(questions), int)
     for _ in range(N_DRAWS):
         cells = a_table(rng)
-        view = make(cells, rng, scale)
-        ends = answer(view, quantities, 0.95, "raw").guaranteed
-        truth = np.array([worst_cases(cells, quantity) for quantity in quantities])
+        ends = answer(make(cells, rng, scale), questions, 0.95, "raw").guaranteed
+        truth = np.array([worst_cases(cells, boxes) for boxes in questions])
         missed += (truth[:, 0] < ends[:, 0] - 1e-9) | (truth[:, 1] > ends[:, 1] + 1e-9)
     assert missed.max() <= MOST_MISSES, missed.tolist()
 
 
 def test_half_the_noise_would_be_found_out() -> None:
-    """The test can fail: where noise is twice what the view says, whole counts miss far more often than
-    allowed."""
+    """With noise twice as large as stated, whole counts miss far more often than allowed."""
     rng, missed = np.random.default_rng(18), 0
     for _ in range(N_DRAWS):
         cells = a_table(rng)
@@ -161,7 +142,6 @@ def test_half_the_noise_would_be_found_out() -> None:
 
 
 def test_the_mixture_in_these_views_is_not_the_table() -> None:
-    """What is guaranteed comes from tables: the components here know nothing of the records."""
     components = random_mixture(SCHEMA.sizes, 1)
     cells = a_table(np.random.default_rng(17))
     assert np.abs(cell_counts(components, components.weight) - cells).sum() > 0.3 * cells.sum()

@@ -14,7 +14,7 @@ from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.noise import Law, Noise, gaussian_scale, laplace_scale
 from hdpview.privacy.randomness import Randomness
 
-N = 60_000  # draws: 5 % of a scale are 12 standard errors
+N = 60_000  # draws: 5% of a scale are 12 standard errors
 Draw = Callable[[Randomness, Fraction], np.ndarray]
 EXACT = np.arange(N) % 7 * 1_000
 
@@ -41,9 +41,7 @@ def noisy(exact: np.ndarray, law: Law, amount: Fraction, randomness: Randomness,
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2), Fraction(1, 1000)])
 @pytest.mark.parametrize("kind", ["fresh", "test key"])
 def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction, draw: Draw) -> None:
-    """OpenDP's noise, and its stand-in under a test key, is discrete Laplace of scale 1/ε: scales 5 % off are
-    rejected.
-    """
+    """Discrete Laplace of scale 1/ε, by OpenDP and under a test key; scales 5% off are rejected."""
     noise = draw(Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"), epsilon)
     scale = float(1 / epsilon)
     assert noise.dtype == np.int64
@@ -55,9 +53,7 @@ def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction, dra
 
 @pytest.mark.parametrize("draw", [draw, draw_for_several])
 def test_noise_is_drawn_for_each_count_by_itself(draw: Draw) -> None:
-    """Noise of neighbouring counts is uncorrelated, in fresh builds and under a test key (z-test, false-alarm
-    rate 1e-6).
-    """
+    """Uncorrelated between neighbours, fresh and under a test key (z-test at 1e-6)."""
     for randomness in (Randomness.fresh(), Randomness.from_test_key(b"noise")):
         noise = draw(randomness, Fraction(1, 10)).astype(float)
         correlation = np.corrcoef(noise[:-1], noise[1:])[0, 1]
@@ -69,18 +65,13 @@ def test_noise_is_drawn_for_each_count_by_itself(draw: Draw) -> None:
     [Fraction(1, 3), Fraction(1, 10), Fraction(7, 10), Fraction(10**20 + 1, 10**20), Fraction(1, 10**12 + 1)],
 )
 def test_the_scale_as_a_double_is_never_too_small(epsilon: Fraction) -> None:
-    """Rounding 1/ε to a double may add noise but never take any away, and adds at most one unit in the last
-    place.
-    """
+    """At most one unit in the last place is added."""
     scale = Fraction(laplace_scale(epsilon))
     assert scale * epsilon >= 1
     assert scale * epsilon <= 1 + Fraction(1, 2**51)
 
 
 def test_long_vectors_and_different_purposes_share_no_noise() -> None:
-    """Under a test key a vector's noise does not repeat after a million entries, nor in a vector of another
-    purpose; the same one does.
-    """
     exact, test = np.zeros(2**20 + 50_000, np.int64), Randomness.from_test_key(b"noise")
     one, other = (
         noisy(exact, "laplace", Fraction(1, 50), test, "one"),
@@ -105,9 +96,7 @@ def gaussian_is_rejected(sample: np.ndarray, variance: float) -> bool:
 @pytest.mark.parametrize("rho", [Fraction(1), Fraction(1, 5000), Fraction(1, 10**8)])
 @pytest.mark.parametrize("kind", ["fresh", "test key"])
 def test_gaussian_noise_has_the_scale_that_was_paid_for(kind: str, rho: Fraction) -> None:
-    """OpenDP's noise, and its stand-in under a test key, is discrete Gaussian of σ² = 1/2ρ: σ 5 % off is
-    rejected, Laplace noise too.
-    """
+    """Discrete Gaussian of σ² = 1/2ρ, by OpenDP and by test key; σ 5% off and Laplace noise are rejected."""
     noise = (
         noisy(
             EXACT,
@@ -130,5 +119,4 @@ def test_gaussian_noise_has_the_scale_that_was_paid_for(kind: str, rho: Fraction
     "rho", [Fraction(1, 3), Fraction(7, 10**9), Fraction(10**20 + 1, 10**20), Fraction(10**6)]
 )
 def test_the_gaussian_scale_as_a_double_is_never_too_small(rho: Fraction) -> None:
-    """Rounding σ to a double may add noise but never take any away, and adds next to none."""
     assert 1 <= 2 * rho * Fraction(gaussian_scale(rho)) ** 2 <= 1 + Fraction(1, 10**15)

@@ -1,4 +1,4 @@
-"""The testers themselves: they accept what is right and reject what is 5 % off."""
+"""The testers themselves: they accept what is right and reject what is 5% off."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from testers import (
     mean_score_is_rejected,
 )
 
-N = 60_000  # draws: 5 % of a scale are 12 standard errors
+N = 60_000  # draws: 5% of a scale are 12 standard errors
 
 
 @pytest.mark.parametrize("scale", [0.5, 3.0, 10.0, 1000.0])
 def test_laplace_testers_tell_five_per_cent(scale: float) -> None:
-    """Of a sample of one scale the scale test accepts that scale and rejects both scales 5 % off."""
     rng = np.random.default_rng(1)
     p = 1 - np.exp(-1 / scale)
     sample = rng.geometric(p, N) - rng.geometric(p, N)
@@ -29,7 +28,6 @@ def test_laplace_testers_tell_five_per_cent(scale: float) -> None:
 
 
 def test_the_shape_tester_rejects_other_shapes() -> None:
-    """A one-sided and a rounded normal sample with the right mean of |z| are rejected by their shape."""
     rng = np.random.default_rng(2)
     right = rng.geometric(1 - np.exp(-0.1), N) - rng.geometric(1 - np.exp(-0.1), N)
     normal = np.rint(rng.normal(0, np.abs(right).mean() * np.sqrt(np.pi / 2), N)).astype(np.int64)
@@ -39,18 +37,12 @@ def test_the_shape_tester_rejects_other_shapes() -> None:
 
 
 def test_laplace_probabilities_add_up() -> None:
-    """The probabilities of discrete Laplace noise add up to one and fall by the same factor from each value
-    to the next.
-    """
     p = laplace_probability(np.arange(-2000, 2001), 10.0)
     assert p.sum() == pytest.approx(1)
     assert p[2000] / p[2001] == pytest.approx(np.exp(0.1))
 
 
 def test_frequency_testers_accept_and_reject() -> None:
-    """Frequencies from the right probabilities are accepted; from probabilities 5 % off in some outcomes they
-    are rejected.
-    """
     rng = np.random.default_rng(3)
     probabilities = np.array([0.1, 0.2, 0.3, 0.4])
     off = np.array([0.105, 0.19, 0.315, 0.39])

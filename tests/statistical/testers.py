@@ -24,7 +24,7 @@ def laplace_scale_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
     """A two-sided z-test of the mean of |z| with its exact variance under discrete Laplace noise of this
     scale.
 
-    The standard deviation of |z| is about its mean, so n draws tell scales 5 % apart by 0.05·√n standard
+    The standard deviation of |z| is about its mean, so n draws tell scales 5% apart by 0.05·√n standard
     errors.
     """
     q = math.exp(-1 / scale)

@@ -1,4 +1,4 @@
-"""Small views of both kinds, their files, and changes to what a file holds."""
+"""Small views of both kinds, their files, and changes to the files' content."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def a_mixture(schema: Schema = SCHEMA, seed: int = 4, **changes: Any) -> PView:
 
 
 def use(view: PView) -> None:
-    """Everything a reader does first with a view that was opened."""
+    """The first steps of a reader with an open view."""
     view.info()
     repr(view)
     view.count(None)

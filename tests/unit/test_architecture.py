@@ -18,7 +18,7 @@ RELEASED = ["view", "query", "wishes", "pview", "explore"]  # each may use those
 PRIVATE = ["privacy", "counts", "partition", "spark"]  # likewise
 BOTH_SIDES = ["methods", "build", "refine", "forecast", "demo", "curate", "cli"]
 ENTRANCES = ["__init__", "__main__"]
-# What a room of this list does not say, it may not import.
+# The rooms that a room may import; it may import no others.
 MAY_IMPORT = {
     "_version": set(),
     "errors": set(),
@@ -31,7 +31,7 @@ MAY_IMPORT = {
 }
 MAY_IMPORT["pview"] |= {
     "explore"
-}  # a view opens the page on itself: inside a function, and still on the released side
+}  # a view can open the explorer's page: imported inside a function, and on the released side
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -53,24 +53,24 @@ def imports_of(source: str, module: str, is_package: bool) -> set[str]:
     """All modules of this package that a source imports, at its top or inside functions, by absolute or
     relative name.
     """
-    found: set[str] = set()
+    imported: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             parent = (
                 module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
             )
             base = ".".join([*parent, *([node.module] if node.module else [])])
-            found |= {f"{base}.{alias.name}" for alias in node.names} | {base}
+            imported |= {f"{base}.{alias.name}" for alias in node.names} | {base}
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
             "import_module",
             "__import__",
         ):
-            found |= {
+            imported |= {
                 arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
             }
-    return {name for name in found if name.startswith("hdpview.")}
+    return {name for name in imported if name.startswith("hdpview.")}
 
 
 def known_modules() -> set[str]:
@@ -92,20 +92,18 @@ def _home(name: str) -> str:
 
 
 def test_the_import_finder_sees_every_kind_of_import() -> None:
-    """Top-level, nested, relative, aliased and dynamic imports are all found: the tests below could fail."""
     source = (
         "import hdpview.partition.local\nfrom hdpview import build\nfrom . import kernels\nfrom ..counts "
         "import sparse as s\n"
         "def f():\n    from hdpview.privacy.budget import Budget\n    import_module('hdpview.methods')\n"
     )
-    found = imports_of(source, "hdpview.query.answers", is_package=False)
+    imported = imports_of(source, "hdpview.query.answers", is_package=False)
     assert {"partition", "build", "query", "counts", "privacy", "methods"} == {
-        room_of(name) for name in found
+        room_of(name) for name in imported
     }
 
 
 def test_every_room_has_its_place() -> None:
-    """A new room must be put on one side before it can be used."""
     rooms = {room_of(module_name(file)) for file in FILES}
     assert rooms <= {*FOUNDATION, *RELEASED, *PRIVATE, *BOTH_SIDES, *ENTRANCES}
 
@@ -114,15 +112,11 @@ def test_every_room_has_its_place() -> None:
     "file", [file for file in FILES if room_of(module_name(file)) in MAY_IMPORT], ids=module_name
 )
 def test_a_room_imports_only_what_stands_before_it_on_its_side(file: Path) -> None:
-    """Released rooms never import private ones, nor private ones released ones, not even inside a
-    function.
-    """
     assert imported_rooms(file) <= MAY_IMPORT[room_of(module_name(file))]
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "methods").glob("*.py")), ids=module_name)
 def test_methods_never_import_each_other(file: Path) -> None:
-    """A method imports `methods.protocol` and no other method."""
     if file.name == "__init__.py":
         return
     modules = known_modules()
@@ -137,16 +131,12 @@ def test_methods_never_import_each_other(file: Path) -> None:
 
 @pytest.mark.parametrize("room", ["counts", "domain", "view", "partition", "explore/postgres"])
 def test_the_map_of_a_room_names_every_file(room: str) -> None:
-    """Whoever opens a room reads in its first file what each of the others is for."""
     described = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""
     words = set(re.findall(r"\w+", described))
     assert {file.stem for file in (ROOT / room).glob("*.py")} - {"__init__"} <= words
 
 
 def test_the_package_itself_imports_lazily() -> None:
-    """`hdpview/__init__.py` imports nothing of the package but its version, save for type checkers, and to
-    say which extra is missing.
-    """
     tree = ast.parse((ROOT / "__init__.py").read_text())
     tree.body = [node for node in tree.body if not _is_type_checking(node)]
     assert imports_of(ast.unparse(tree), "hdpview.__init__", is_package=True) <= {
@@ -181,7 +171,6 @@ def names_in(source: str) -> set[str]:
 
 
 def test_the_name_finder_sees_every_kind_of_name() -> None:
-    """Variables, attributes, arguments, keywords, definitions, imports and texts are all found."""
     source = (
         "import exact_a as exact_b\ndef exact_c(exact_d):\n    exact_e = x.exact_f\n    f(exact_g=1, "
         "y='exact_h')\nclass exact_i: pass"
@@ -195,7 +184,6 @@ def test_the_name_finder_sees_every_kind_of_name() -> None:
     "file", [file for file in FILES if room_of(module_name(file)) in RELEASED], ids=module_name
 )
 def test_nothing_on_the_released_side_is_called_exact(file: Path) -> None:
-    """No name and no text on the released side begins with exact_: exact values have no place there."""
     assert not {name for name in names_in(file.read_text()) if name.startswith("exact_")}
 
 
@@ -204,15 +192,12 @@ def test_nothing_on_the_released_side_is_called_exact(file: Path) -> None:
     [
         "hdpview",
         "hdpview.query.evaluate",
-        "hdpview.explore.server",
+        "hdpview.explore.page_server",
         "hdpview.explore.notebook",
         "hdpview.explore.postgres",
     ],
 )
 def test_opening_or_serving_a_view_loads_no_private_code(module: str) -> None:
-    """A fresh process that imports the released side has no module of the private side, of the methods or of
-    the door loaded: no code that touches tables, noise or budgets.
-    """
     program = f"import sys, {module}\nprint(*(name for name in sys.modules if name.startswith('hdpview.')))"
     loaded = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -224,24 +209,22 @@ def test_opening_or_serving_a_view_loads_no_private_code(module: str) -> None:
 def attributes_in(file: Path) -> set[str]:
     """Attributes that a source reads or writes, and names that it imports or uses."""
     tree = ast.parse(file.read_text())
-    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    found |= {
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names |= {
         alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     constants = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    return found | {value for value in constants if isinstance(value, str)}
+    return names | {value for value in constants if isinstance(value, str)}
 
 
 def test_exact_values_are_read_by_the_mechanism_alone() -> None:
-    """The value of an `Exact` has one name, and two files know it: its own and the mechanism's."""
     readers = {module_name(file) for file in FILES if "_exact_value" in attributes_in(file)}
     assert readers == {"hdpview.privacy.exact", "hdpview.privacy.mechanism"}
     unprotecting = {module_name(file) for file in FILES if "unprotected" in attributes_in(file)}
-    assert unprotecting == {"hdpview.forecast.measure"}
+    assert unprotecting == {"hdpview.forecast.measured_errors"}
 
 
 def test_noise_is_drawn_by_the_mechanism_alone() -> None:
-    """OpenDP is imported in one file; the exponential mechanism is used there and for cuts."""
     drawing = {module_name(file) for file in FILES if "import opendp" in file.read_text()}
     assert drawing == {"hdpview.privacy.mechanism"}
     choosing = {
@@ -254,10 +237,9 @@ def test_noise_is_drawn_by_the_mechanism_alone() -> None:
 
 @pytest.mark.parametrize("room", ["methods", "build", "forecast", "curate", "cli"])
 def test_no_method_sees_a_cell(room: str) -> None:
-    """Outside of the private side exact values are `Exact`: names of arrays of them do not occur."""
     files = [file for file in FILES if room_of(module_name(file)) == room]
     arrays = {"exact_codes", "exact_counts", "exact_sum", "exact_columns", "exact_rows", "exact_sums"}
-    invented = {"hdpview.forecast.invented", "hdpview.forecast.measure", "hdpview.forecast.trial"}
+    invented = {"hdpview.forecast.invented", "hdpview.forecast.measured_errors", "hdpview.forecast.trial"}
     allowed = {"methods": {"hdpview.methods.quality"}, "forecast": invented}
     seeing = {module_name(file) for file in files if arrays & attributes_in(file)}
     assert seeing <= allowed.get(room, set())

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -18,10 +17,10 @@ from stored import a_mixture, a_view, open_and_use, rewrite
 
 from hdpview.errors import ViewFileError
 from hdpview.pview import PView
-from hdpview.view import manifest_json
-from hdpview.view.contents import PartFacts, packed
+from hdpview.view import manifest
+from hdpview.view.contents import Facts, PartFacts, packed
 from hdpview.view.file import MANIFEST_KEY
-from hdpview.view.manifest_json import Facts, ManifestFacts
+from hdpview.view.manifest import to_dict
 
 HUGE = "9" * 999
 NAN, INFINITY = float("nan"), float("inf")
@@ -71,67 +70,57 @@ REFUSED_OF_A_MIXTURE: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-def put(path: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A change of the manifest at a path."""
+def put(path: str | tuple[Any, ...], value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A change of the manifest at a path; ... removes what is there."""
+    keys = (
+        path if isinstance(path, tuple) else [int(k) if k.lstrip("-").isdigit() else k for k in path.split()]
+    )
 
     def change(content: dict[str, Any]) -> dict[str, Any]:
+        content = copy.deepcopy(content)
         place: Any = content
-        *keys, last = (int(key) if key.lstrip("-").isdigit() else key for key in path.split())
-        for key in keys:
+        for key in keys[:-1]:
             place = place[key]
-        place[last] = value
+        if value is ...:
+            del place[keys[-1]]
+        else:
+            place[keys[-1]] = value
         return content
 
     return change
 
 
-def cases(table: dict[str, list[Any]]) -> list[Any]:
-    return [pytest.param(path, value, id=path) for path, values in table.items() for value in values]
-
-
-@pytest.mark.parametrize(("path_in_manifest", "value"), cases(REFUSED))
-def test_wrong_facts_of_blocks_are_refused(path: Path, path_in_manifest: str, value: Any) -> None:
-    """A fact of the wrong type or range, or in contradiction with others, is refused."""
-    rewrite(path, change=put(path_in_manifest, value))
-    with pytest.raises(ViewFileError, match=r"damaged|columns are not those"):
-        PView.open(path)
-
-
-@pytest.mark.parametrize(("path_in_manifest", "value"), cases(REFUSED_OF_A_MIXTURE))
-def test_wrong_facts_of_a_mixture_are_refused(tmp_path: Path, path_in_manifest: str, value: Any) -> None:
-    """Tables of absurd size, wrong bins and numbers that are none, with a valid checksum."""
-    a_mixture().save(tmp_path / "m.pview")
-    rewrite(tmp_path / "m.pview", change=put(path_in_manifest, value))
-    with pytest.raises(ViewFileError, match="damaged"):
-        PView.open(tmp_path / "m.pview")
-
-
-def required_fields(model: type[Facts], above: str = "") -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        if field.is_required():
-            yield f"{above}{field.alias or name}"
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Facts):
-            yield from required_fields(field.annotation, f"{above}{name} ")
-
-
 @pytest.mark.parametrize(
-    "field", [*required_fields(ManifestFacts), *(f"parts 0 {each}" for each in required_fields(PartFacts))]
+    ("make", "place", "value"),
+    [
+        pytest.param(make, place, value, id=place)
+        for make, table in ((a_view, REFUSED), (a_mixture, REFUSED_OF_A_MIXTURE))
+        for place, values in table.items()
+        for value in values
+    ],
 )
+def test_wrong_facts_are_refused(tmp_path: Path, make: Callable[[], PView], place: str, value: Any) -> None:
+    make().save(tmp_path / "v.pview")
+    rewrite(tmp_path / "v.pview", change=put(place, value))
+    with pytest.raises(ViewFileError, match=r"damaged|columns are not those"):
+        PView.open(tmp_path / "v.pview")
+
+
+def required_fields(model: type[Facts]) -> list[str]:
+    return [f"parts 0 {name}" for name, field in model.model_fields.items() if field.is_required()]
+
+
+OPTIONAL = {"format_version", "max_rows", "count_column", "choice"}
+REQUIRED = sorted(set(to_dict(a_view().manifest)) - OPTIONAL)
+OF_METHOD = [f"method {name}" for name in ("name", "settings", "parameters", "focus")]
+
+
+@pytest.mark.parametrize("field", [*REQUIRED, *OF_METHOD, *required_fields(PartFacts)])
 def test_every_required_field_is_missed_and_typed(path: Path, field: str) -> None:
-    """Every field of the models: without it, or with a value of another type, a file is refused."""
     before = path.read_bytes()
-    *above, last = field.split()
-
-    def without(content: dict[str, Any]) -> dict[str, Any]:
-        place: Any = content
-        for key in above:
-            place = place[int(key) if key.isdigit() else key]
-        del place[last]
-        return content
-
-    for change in (without, put(field, {"no": [object.__name__]})):
+    for wrong in (..., {"no": [object.__name__]}):
         path.write_bytes(before)
-        rewrite(path, change=change)
+        rewrite(path, change=put(field, wrong))
         with pytest.raises(ViewFileError, match="damaged"):
             PView.open(path)
 
@@ -158,7 +147,6 @@ VALUES = st.recursive(
 
 @pytest.mark.parametrize("make", [a_view, a_mixture])
 def test_any_change_of_a_manifest_is_refused_or_usable(make: Callable[[], PView], tmp_path: Path) -> None:
-    """One fact replaced by any JSON value, or removed: a message, or a view that answers questions."""
     path = tmp_path / "v.pview"
     make().save(path)
     before, metadata = path.read_bytes(), pq.read_table(path).schema.metadata
@@ -168,20 +156,8 @@ def test_any_change_of_a_manifest_is_refused_or_usable(make: Callable[[], PView]
     @given(st.sampled_from(list(places(content))), VALUES | st.just(...))
     def check(where: tuple[Any, ...], value: Any) -> None:
         nonlocal n_opened
-
-        def change(own: dict[str, Any]) -> dict[str, Any]:
-            own = copy.deepcopy(own)
-            place: Any = own
-            for key in where[:-1]:
-                place = place[key]
-            if value is ...:
-                del place[where[-1]]
-            else:
-                place[where[-1]] = value
-            return own
-
         path.write_bytes(before)
-        rewrite(path, change=change)
+        rewrite(path, change=put(where, value))
         n_opened += open_and_use(path)
 
     check()
@@ -203,53 +179,12 @@ def test_any_change_of_a_manifest_is_refused_or_usable(make: Callable[[], PView]
     ],
 )
 def test_other_versions_and_broken_json_are_refused(path: Path, content: Any, message: str) -> None:
-    """A manifest of another version, or that is not JSON, is refused by name."""
     rewrite(path, change=lambda _: content)
     with pytest.raises(ViewFileError, match=message):
         PView.open(path)
 
 
 def test_a_giant_manifest_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manifest larger than the limit is refused before it is parsed."""
-    monkeypatch.setattr(manifest_json, "MAX_MANIFEST_BYTES", 100)
+    monkeypatch.setattr(manifest, "MAX_MANIFEST_BYTES", 100)
     with pytest.raises(ViewFileError, match=r"The manifest is larger than .* MB; hdpview did not write"):
         PView.open(path)
-
-
-def with_column(name: str, values: Callable[[pa.Table], list[Any]]) -> Callable[[pa.Table], pa.Table]:
-    def change(table: pa.Table) -> pa.Table:
-        at, kind = table.column_names.index(name), table.schema.field(name).type
-        return table.set_column(at, pa.field(name, kind), pa.array(values(table), kind))
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (with_column("weight", lambda t: [-1.0] * len(t)), "a weight is not a number of records"),
-        (with_column("weight", lambda t: [NAN] * len(t)), "a weight is not a number of records"),
-        (with_column("weight", lambda t: [INFINITY] * len(t)), "a weight is not a number of records"),
-        (with_column("weight", lambda t: [1e300] * len(t)), "larger than any table"),
-        (with_column("member", lambda t: [1] * len(t)), "the fits are not numbered from 0"),
-        (with_column("member", lambda t: list(range(len(t)))[::-1]), "the fits are not numbered from 0"),
-        (with_column("flag_share", lambda t: [[65_535] * 9] * len(t)), "wrong number of shares"),
-        (with_column("flag_share", lambda t: [[]] * len(t)), "wrong number of shares"),
-        (
-            with_column(
-                "flag_share", lambda t: [[0] * len(row) for row in t.column("flag_share").to_pylist()]
-            ),
-            "do not add up to 1",
-        ),
-        (lambda table: table.slice(0, 0), "parts are not those"),
-        (lambda table: table.drop_columns(["member"]), "columns are not those"),
-    ],
-)
-def test_components_that_are_no_mixture_are_refused(
-    tmp_path: Path, change: Callable[[pa.Table], pa.Table], message: str
-) -> None:
-    """Weights that are no numbers of records, shares that do not sum to 1, foreign columns: by name."""
-    a_mixture().save(tmp_path / "m.pview")
-    rewrite(tmp_path / "m.pview", change)
-    with pytest.raises(ViewFileError, match=message):
-        PView.open(tmp_path / "m.pview")

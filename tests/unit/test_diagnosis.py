@@ -1,4 +1,4 @@
-"""What released histograms say about mistakes in a schema, and what they do not."""
+"""Mistakes in a schema that released histograms reveal, and those that they do not."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hdpview.view.diagnosis import Finding, Histogram, diagnose, in_brief
 
 def findings(attribute: Attribute, counts: list[float], half_width: float = 10.0) -> list[str]:
     """Kinds of findings of one attribute."""
-    found = Histogram(np.array(counts, float), np.full(len(counts), half_width))
-    return [finding.kind for finding in diagnose(Schema([attribute]), lambda _: found)]
+    histogram = Histogram(np.array(counts, float), np.full(len(counts), half_width))
+    return [finding.kind for finding in diagnose(Schema([attribute]), lambda _: histogram)]
 
 
 ten = Integer(name="x", min=0, max=9)
@@ -52,44 +52,34 @@ above = Integer(name="x", min=10, max=19, nullable=True)
 def test_each_mistake_is_found_and_nothing_else(
     attribute: Attribute, counts: list[float], kinds: list[str]
 ) -> None:
-    """Unreadable values, tight bounds, undeclared values and wide bounds are told; ordinary histograms are
-    not.
-    """
     assert findings(attribute, counts) == kinds
 
 
-def test_what_noise_can_explain_is_not_told() -> None:
-    """With wide intervals nothing is certain, so nothing is said."""
-    assert findings(nullable, [*[2] * 10, 990], half_width=900) == []
-    assert (
-        findings(Category(name="x", values=("a", "b"), other="o", nullable=True), [200, 100, 700, 0], 600)
-        == []
-    )
-
-
-def test_bins_about_which_little_is_known_are_not_called_empty() -> None:
-    """Where intervals are wide, bins may hold records unseen."""
-    counts = [400.0, 300, 250, 200, 3, -2, 0, 4, 1, -5, 0]
-    assert findings(nullable, counts, half_width=10) == ["empty"]
-    assert findings(nullable, counts, half_width=60) == []
-
-
-def test_an_empty_view_is_not_judged() -> None:
-    """A total of nothing has no shares."""
-    assert findings(ten, [0.0] * 10) == []
+@pytest.mark.parametrize(
+    ("attribute", "counts", "half_width"),
+    [
+        (nullable, [*[2] * 10, 990], 900),
+        (Category(name="x", values=("a", "b"), other="o", nullable=True), [200, 100, 700, 0], 600),
+        (nullable, [400, 300, 250, 200, 3, -2, 0, 4, 1, -5, 0], 60),
+        (ten, [0] * 10, 10),
+    ],
+)
+def test_nothing_is_said_of_what_noise_can_explain(
+    attribute: Attribute, counts: list[float], half_width: float
+) -> None:
+    assert findings(attribute, counts, half_width) == []
 
 
 def test_sentences_name_the_attribute_the_share_and_the_way_out() -> None:
-    """The line that a curator reads says what to look at."""
-    found = Histogram(np.array([10.0, 20, 600]), np.ones(3))
+    histogram = Histogram(np.array([10.0, 20, 600]), np.ones(3))
     (finding,) = diagnose(
-        Schema([Category(name="specialty", values=("a", "b"), other="other", missing="a")]), lambda _: found
+        Schema([Category(name="specialty", values=("a", "b"), other="other", missing="a")]),
+        lambda _: histogram,
     )
     assert str(finding).startswith("specialty: 95% of records are 'other'. Frequent values are undeclared")
 
 
 def test_many_findings_of_a_kind_are_told_in_brief() -> None:
-    """Of a wide table the first three of each kind are told whole, twelve more by their names."""
     findings = [Finding(f"a{i}", "bound", "too tight.") for i in range(20)]
     told = in_brief([*findings, Finding("b", "other", "much is not declared.")])
     assert told[:3] == ["a0: too tight.", "a1: too tight.", "a2: too tight."]

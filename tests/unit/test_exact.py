@@ -1,4 +1,4 @@
-"""Exact values give nothing away, and transforms of them move by no more than they say."""
+"""Exact values reveal nothing, and their transforms change by no more than stated."""
 
 from __future__ import annotations
 
@@ -30,13 +30,11 @@ EXACT = Exact(np.array([3, 1, 2]))
     ],
 )  # fmt: skip
 def test_an_exact_value_becomes_nothing_else(use: Callable[[Exact], Any]) -> None:
-    """Each attempt raises a TypeError; those that Python asks the value about say why."""
     with pytest.raises(TypeError):
         use(EXACT)
 
 
 def test_an_exact_value_shows_its_shape_alone() -> None:
-    """Which is public; a debugger that prints it learns nothing."""
     assert repr(EXACT) == "Exact(not released)"
     assert EXACT.shape == (3,)
 
@@ -48,7 +46,6 @@ COUNTS = st.lists(st.integers(0, 2**53), min_size=1, max_size=20)
 def test_one_record_moves_each_transform_by_what_it_says(
     counts: list[int], place: int, expected: float
 ) -> None:
-    """In tables of any size, to the last bit; sums stop before they wrap."""
     before = np.array(counts, np.int64)
     after = before.copy()
     after[place % len(counts)] += 1
@@ -66,6 +63,5 @@ def test_one_record_moves_each_transform_by_what_it_says(
 
 
 def test_totals_do_not_wrap() -> None:
-    """Cells are held at 2⁵², and so is their sum, which went round at 2⁶³."""
     many = Exact(np.full(5_000, MOST_RECORDS))
     assert unprotected(many.total()).tolist() == [MOST_RECORDS]

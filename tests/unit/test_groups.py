@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 
 def test_groups_reach_the_scheduler(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist ends the name of a test with its group, once it has seen it. Otherwise every worker would
-    start Spark, PostgreSQL and each browser for itself.
-    """
+    """pytest-xdist appends the group to a test's name; otherwise each worker would start every server."""
     marker = request.node.get_closest_marker("xdist_group")
     assert marker.args == ("tests/unit/test_groups.py",)
     if request.config.getoption("loadgroup", False):
         assert request.node.nodeid.endswith("@tests/unit/test_groups.py")
+
+
+def test_files_that_start_first_are_there() -> None:
+    root = Path(__file__).parents[2]
+    files = re.findall(r'"((?:bench/)?tests/\S+\.py)"', (root / "conftest.py").read_text("utf-8"))
+    assert files
+    assert [file for file in files if not (root / file).exists()] == []

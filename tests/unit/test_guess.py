@@ -1,23 +1,35 @@
-"""Drafts of text files: what the first lines show for certain, and what a person is asked."""
+"""Drafts of text files: facts that the first lines prove, and questions for a person."""
 
 from __future__ import annotations
 
 import json
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from hdpview.counts.draft import draft_schema
-from hdpview.counts.guess import Guess, guess_format
+from hdpview.counts.draft import draft_of, draft_schema
+from hdpview.counts.guess import USUAL_MARKS, guessed_draft
+from hdpview.domain import TextFormat
+from hdpview.domain.drafting import Draft
+from hdpview.errors import DataError
 
 
-def guess(folder: Path, fields: list[str], separator: str = ",", name: str = "x") -> Guess:
-    """What is guessed of a file of one column of these fields beside another one."""
+def guess(folder: Path, fields: list[str], separator: str = ",", name: str = "x") -> Draft:
+    """The draft of a file of one column of these fields beside another one."""
     sign = separator
     lines = [f"{name}{sign}other", *(f'"{each}"{sign}a{i % 3}' for i, each in enumerate(fields))]
     (folder / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return guess_format(folder / "t.csv")
+    return guessed_draft(folder / "t.csv")
+
+
+SEPARATORS = {",": None, ";": ";"}  # as guessed, by the file's
+
+
+def kinds(draft: Draft) -> dict[str, str | None]:
+    return {column.name: column.kind for column in draft.columns}
 
 
 KINDS: list[tuple[list[str], str, str, str, dict[str, Any]]] = [
@@ -42,6 +54,8 @@ KINDS: list[tuple[list[str], str, str, str, dict[str, Any]]] = [
     (["12/31/2020", "01/02/2021"], ",", "x", "datetime", {"dates": ("%m/%d/%Y",)}),
     (["31-Dec-20", "01-Feb-21"], ",", "x", "datetime", {"dates": ("%d-%b-%y",)}),
     (["2020-12-31", "2021-02-01"], ",", "x", "datetime", {}),
+    (["2020-12-31", "31.12.2020"], ",", "x", "datetime", {"dates": ("%d.%m.%Y",)}),
+    (["0.5", "#DIV/0!", "0.7"], ",", "x", "real", {}),
     (["1600000000", "1600000001"], ",", "created_at", "datetime", {"epoch": "s"}),
     (["1600000000000", "1600000000001"], ",", "timestamp", "datetime", {"epoch": "ms"}),
     (["1600000000", "1600000001"], ",", "x", "integer", {}),
@@ -52,13 +66,10 @@ KINDS: list[tuple[list[str], str, str, str, dict[str, Any]]] = [
 def test_what_is_certain_is_guessed(
     tmp_path: Path, fields: list[str], separator: str, name: str, kind: str, text: dict[str, Any]
 ) -> None:
-    """Types and signs, and no question."""
-    guessed = guess(tmp_path, fields, separator, name)
-    assert guessed.kinds[name] == kind
-    assert {key: getattr(guessed.text, key) for key in text} == text
-    unsaid = {"decimal": ".", "thousands": None, "strip": (), "dates": (), "epoch": None, "negative": "-"}
-    assert all(getattr(guessed.text, key) == value for key, value in unsaid.items() if key not in text)
-    assert guessed.questions == {}
+    draft = guess(tmp_path, fields, separator, name)
+    assert kinds(draft)[name] == kind
+    assert draft.source == TextFormat(**text, separator=SEPARATORS[separator], missing=USUAL_MARKS)
+    assert draft.questions == {}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +82,6 @@ def test_what_is_certain_is_guessed(
     ],
 )
 def test_two_readings_are_a_question(tmp_path: Path, fields: list[str], separator: str, key: str) -> None:
-    """The draft has a ? that has to be answered, and shows no value."""
     assert list(guess(tmp_path, fields, separator).questions) == [key]
     draft = draft_schema(tmp_path / "t.csv")
     (line,) = [line for line in draft.splitlines() if line.startswith(f"{key} = ")]
@@ -80,29 +90,53 @@ def test_two_readings_are_a_question(tmp_path: Path, fields: list[str], separato
 
 
 def test_later_lines_decide_between_day_and_month(tmp_path: Path) -> None:
-    """A day above 12 far below the first lines."""
     fields = ["01/02/2024"] * 500 + ["01/31/2024"] * 20
-    guessed = guess(tmp_path, fields)
-    assert guessed.text.dates == ("%m/%d/%Y",)
-    assert guessed.questions == {}
+    draft = guess(tmp_path, fields)
+    assert draft.source is not None
+    assert draft.source.dates == ("%m/%d/%Y",)
+    assert draft.questions == {}
+
+
+def test_doubts_are_noted_behind_the_line(tmp_path: Path) -> None:
+    guess(tmp_path, ["18", "19", "~20", "21", "~34", "44", "~55", "60"], name="age")
+    assert "mostly numbers, but some look like '~99'" in draft_schema(tmp_path / "t.csv")
+    guess(tmp_path, ["13/05/65", "14/05/99"], name="born")
+    assert "two-digit years are read as 1969 to 2068" in draft_schema(tmp_path / "t.csv")
+
+
+def test_blanks_around_names_of_columns_are_dropped(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(" age , city\n20,Rome\n")
+    assert list(kinds(guessed_draft(tmp_path / "t.csv"))) == ["age", "city"]
+
+
+@pytest.mark.parametrize("other", ["size,city\n1,Rome\n", "age;city\n1;Rome\n", "city,age\nRome,1\n"])
+def test_files_that_differ_have_no_draft(tmp_path: Path, other: str) -> None:
+    (tmp_path / "a.csv").write_text("age,city\n20,Rome\n")
+    (tmp_path / "b.csv").write_text(other)
+    with pytest.raises(DataError, match="need the same header line"):
+        draft_schema(tmp_path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_encodings_are_found(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "t.csv").write_bytes("größe,ort\n1,Köln\n2,Bonn\n".encode(encoding))
-    guessed = guess_format(tmp_path / "t.csv")
-    assert guessed.kinds == {"größe": "integer", "ort": "category"}
+    assert kinds(guessed_draft(tmp_path / "t.csv")) == {"größe": "integer", "ort": "category"}
 
 
 @pytest.mark.parametrize("name", ["VIN", "Patient ID", "customerId", "email", "case_no", "surname", "code"])
 def test_identifiers_are_left_out(tmp_path: Path, name: str) -> None:
-    """By their names, or because all first values differ."""
     guess(tmp_path, [f"Q{i * 37}" for i in range(60)], name=name)
     assert "left out: " in draft_schema(tmp_path / "t.csv")
+
+
+def test_dates_in_a_column_of_objects() -> None:
+    days = [date(2024, 1, 31), None, datetime(2024, 2, 1, 12, 30)]
+    frame = pd.DataFrame({"day": pd.Series(days, dtype=object), "code": ["2024-01-31", "a", "b"]})
+    assert kinds(draft_of(frame)) == {"day": "datetime", "code": "category"}
 
 
 def test_lines_of_json_have_types(tmp_path: Path) -> None:
     records = [{"age": 20 + i, "born": "2001-05-01", "ill": i % 2 == 0, "city": "Rome"} for i in range(5)]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, records)))
-    kinds = guess_format(tmp_path / "t.jsonl").kinds
-    assert kinds == {"age": "integer", "born": "datetime", "ill": "boolean", "city": "category"}
+    draft = guessed_draft(tmp_path / "t.jsonl")
+    assert kinds(draft) == {"age": "integer", "born": "datetime", "ill": "boolean", "city": "category"}

@@ -1,4 +1,4 @@
-"""Schemas from descriptions that exist: what each format says arrives, and the rest is left open."""
+"""Drafts from existing descriptions hold the facts of each format, and leave the rest open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hdpview.domain import Category, Schema
+from hdpview.domain import Category, Schema, TextFormat
 from hdpview.domain.importing import import_description
 from hdpview.errors import SchemaError
 
@@ -62,40 +62,34 @@ PACKAGE = {
 
 
 def test_frictionless_packages(tmp_path: Path) -> None:
-    """Bounds, lists, orders, titles and the way the file is written come over; types without a place are
-    named."""
     text = described(tmp_path, "datapackage.json", json.dumps(PACKAGE), table="stays")
-    found = attributes(text)
-    assert found["age"] == {"type": "integer", "min": 0, "max": 110, "label": "Age"}
-    assert found["weight"] == {"type": "real", "max": "OPEN", "bins": 100, "min": 0.5}
-    assert found["sex"] == {"type": "category", "values": ["F", "M"]}
-    assert found["grade"] == {
+    drafted = attributes(text)
+    assert drafted["age"] == {"type": "integer", "min": 0, "max": 110, "label": "Age"}
+    assert drafted["weight"] == {"type": "real", "max": "OPEN", "bins": 100, "min": 0.5}
+    assert drafted["sex"] == {"type": "category", "values": ["F", "M"]}
+    assert drafted["grade"] == {
         "type": "category", "values": ["low", "high"], "ordered": True,
         "aliases": {"low": ["1"], "high": ["2"]},
     }  # fmt: skip
-    assert found["alive"] == {"type": "boolean"}
-    assert "place" not in found
+    assert drafted["alive"] == {"type": "boolean"}
+    assert "place" not in drafted
     assert "# place is left out: its type geopoint" in text
-    assert str(found["admitted"]["min"]) == "2020-01-01"
+    assert str(drafted["admitted"]["min"]) == "2020-01-01"
     filled = Schema.from_toml(text.replace("max = ?", "max = 300.0"))
-    source = filled.source
-    assert (source.separator, source.decimal, source.encoding) == (";", ",", "windows-1252")
-    assert (source.dates, source.missing) == (("%d.%m.%Y",), ("", "-"))
     assert all(attribute.nullable for attribute in filled)
+    assert filled.source == TextFormat(
+        separator=";", decimal=",", encoding="windows-1252", dates=("%d.%m.%Y",), missing=("", "-")
+    )
 
 
 def test_frictionless_schemas_alone(tmp_path: Path) -> None:
-    """A Table Schema needs no package around it."""
-    fields = json.dumps(
-        {"fields": [{"name": "x", "type": "year", "constraints": {"minimum": "1990", "maximum": "2020"}}]}
-    )
+    year = {"name": "x", "type": "year", "constraints": {"minimum": "1990", "maximum": "2020"}}
     expected = {"type": "integer", "min": 1990, "max": 2020}
-    assert attributes(described(tmp_path, "x.schema.json", fields))["x"] == expected
-    assert attributes(described(tmp_path, "x.yaml", yaml.safe_dump(json.loads(fields))))["x"] == expected
+    for name, write in (("x.schema.json", json.dumps), ("x.yaml", yaml.safe_dump)):
+        assert attributes(described(tmp_path, name, write({"fields": [year]})))["x"] == expected
 
 
 def test_one_of_several_tables_is_chosen(tmp_path: Path) -> None:
-    """Where a package has several resources, their names are listed."""
     with pytest.raises(SchemaError, match=r"several: stays, wards\. Choose one with --table"):
         described(tmp_path, "datapackage.json", json.dumps(PACKAGE))
 
@@ -108,6 +102,7 @@ CREATE TABLE clinic.visits (
   stay      integer CHECK (stay > 0 AND stay < 100),
   weight    numeric(5, 2),
   sex       char(1) CHECK (sex IN ('F', 'M')),
+  ward      text CHECK (ward::text = ANY ((ARRAY['a'::character varying, 'b'::character varying])::text[])),
   colour    triage,
   admitted  timestamp with time zone CHECK (admitted >= '2020-01-01'),
   alive     boolean,
@@ -118,36 +113,35 @@ CREATE TABLE clinic.visits (
 
 
 def test_sql_of_postgresql(tmp_path: Path) -> None:
-    """CHECKs of columns and of the table, enumerations and types come over."""
     text = described(tmp_path, "visits.sql", DDL)
-    found = attributes(text)
-    assert found["years"] == {"type": "integer", "min": 0, "max": 120}
-    assert found["stay"] == {"type": "integer", "min": 1, "max": 99}
-    assert found["weight"] == {"type": "real", "bins": 100, "min": 0.5, "max": 400.0}
-    assert found["sex"] == {"type": "category", "values": ["F", "M"]}
-    assert found["colour"] == {"type": "category", "values": ["red", "yellow", "green"]}
-    assert str(found["admitted"]["min"]) == "2020-01-01"
-    assert found["admitted"]["max"] == "OPEN"
-    assert found["alive"] == {"type": "boolean"}
+    drafted = attributes(text)
+    assert drafted["years"] == {"type": "integer", "min": 0, "max": 120}
+    assert drafted["stay"] == {"type": "integer", "min": 1, "max": 99}
+    assert drafted["weight"] == {"type": "real", "bins": 100, "min": 0.5, "max": 400.0}
+    assert drafted["sex"] == {"type": "category", "values": ["F", "M"]}
+    assert drafted["ward"] == {"type": "category", "values": ["a", "b"]}
+    assert drafted["colour"] == {"type": "category", "values": ["red", "yellow", "green"]}
+    assert str(drafted["admitted"]["min"]) == "2020-01-01"
+    assert drafted["admitted"]["max"] == "OPEN"
+    assert drafted["alive"] == {"type": "boolean"}
     assert "raw is left out" in text
 
 
 def test_sql_of_mysql(tmp_path: Path) -> None:
-    """Enumerations inside a column and comments are read in MySQL's dialect."""
     ddl = (
         "CREATE TABLE `t` (`a` ENUM('x','y') NOT NULL COMMENT 'The letter', `b` int unsigned, `c` double) "
         "ENGINE=InnoDB;"
     )
-    found = attributes(described(tmp_path, "t.sql", ddl))
-    assert found["a"] == {"type": "category", "values": ["x", "y"], "label": "The letter"}
-    assert (found["b"]["type"], found["c"]["type"]) == ("integer", "real")
+    drafted = attributes(described(tmp_path, "t.sql", ddl))
+    assert drafted["a"] == {"type": "category", "values": ["x", "y"], "label": "The letter"}
+    assert (drafted["b"]["type"], drafted["c"]["type"]) == ("integer", "real")
 
 
 def test_alternatives_in_a_check_bound_nothing(tmp_path: Path) -> None:
-    """A bound that holds for some rows only is none: OR and NOT are passed over."""
     ddl = "CREATE TABLE t (a int CHECK (a < 5 OR a > 100), b int CHECK (NOT (b > 3)))"
-    found = attributes(described(tmp_path, "t.sql", ddl))
-    assert found["a"] == found["b"] == {"type": "integer", "min": "OPEN", "max": "OPEN"}
+    drafted = attributes(described(tmp_path, "t.sql", ddl))
+    assert drafted["a"] == {"type": "integer", "min": "OPEN", "max": "OPEN"}
+    assert drafted["b"] == {"type": "integer", "min": "OPEN", "max": 3}
 
 
 REDCAP = [
@@ -169,32 +163,30 @@ REDCAP = [
 
 
 def test_redcap_dictionaries(tmp_path: Path) -> None:
-    """Codes become aliases of the texts people know, boxes become columns, identifiers stay out."""
     written = io.StringIO()
     csv.writer(written).writerows(REDCAP)
     text = described(tmp_path, "dictionary.csv", written.getvalue())
-    found = attributes(text)
-    assert found["age"] == {"type": "integer", "min": 18, "max": 99, "label": "Age"}
-    assert found["bmi"]["type"] == "real"
-    assert found["sex"]["values"] == ["Female", "Male", "Not known, not asked"]
-    assert found["sex"]["aliases"] == {"Female": ["1"], "Male": ["2"], "Not known, not asked": ["9"]}
-    assert found["drug___1"] == {"type": "boolean", "label": "Drugs: Aspirin"}
-    assert found["smokes"] == {"type": "boolean", "label": "Smokes?"}
-    assert found["pain"] == {"type": "integer", "min": 0, "max": 100, "label": "Pain"}
-    assert str(found["seen"]["max"]) == "2024-12-31"
+    drafted = attributes(text)
+    assert drafted["age"] == {"type": "integer", "min": 18, "max": 99, "label": "Age"}
+    assert drafted["bmi"]["type"] == "real"
+    assert drafted["sex"]["values"] == ["Female", "Male", "Not known, not asked"]
+    assert drafted["sex"]["aliases"] == {"Female": ["1"], "Male": ["2"], "Not known, not asked": ["9"]}
+    assert drafted["drug___1"] == {"type": "boolean", "label": "Drugs: Aspirin"}
+    assert drafted["smokes"] == {"type": "boolean", "label": "Smokes?"}
+    assert drafted["pain"] == {"type": "integer", "min": 0, "max": 100, "label": "Pain"}
+    assert str(drafted["seen"]["max"]) == "2024-12-31"
     assert "# patient is left out: it is marked as an identifier" in text
-    assert "story" not in found
+    assert "story" not in drafted
 
 
 def test_plain_dictionaries(tmp_path: Path) -> None:
-    """A line per column with name, type, bounds and values is enough."""
     content = (
         "Name;Type;Min;Max;Values;Label\nage;integer;0;120;;Age\nsex;categorical;;;F|M;\nbmi;float;10;60;;\n"
     )
-    found = attributes(described(tmp_path, "dictionary.csv", content))
-    assert found["age"] == {"type": "integer", "min": 0, "max": 120, "label": "Age"}
-    assert found["sex"] == {"type": "category", "values": ["F", "M"]}
-    assert found["bmi"] == {"type": "real", "bins": 100, "min": 10.0, "max": 60.0}
+    drafted = attributes(described(tmp_path, "dictionary.csv", content))
+    assert drafted["age"] == {"type": "integer", "min": 0, "max": 120, "label": "Age"}
+    assert drafted["sex"] == {"type": "category", "values": ["F", "M"]}
+    assert drafted["bmi"] == {"type": "real", "bins": 100, "min": 10.0, "max": 60.0}
 
 
 @pytest.mark.parametrize(
@@ -212,44 +204,23 @@ def test_plain_dictionaries(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_refused_with_the_way_out(
     tmp_path: Path, name: str, content: str, words: str
 ) -> None:
-    """A broken or foreign description is refused in a sentence."""
     with pytest.raises(SchemaError, match=words):
         described(tmp_path, name, content)
 
 
-def test_columns_are_chosen(tmp_path: Path) -> None:
-    """--columns and --exclude name columns of the description; unknown ones are suggested."""
-    assert list(attributes(described(tmp_path, "v.sql", DDL, columns=["sex", "years"]))) == ["years", "sex"]
+def test_columns_are_chosen_and_make_a_valid_schema_once_filled_in(tmp_path: Path) -> None:
+    text = described(tmp_path, "v.sql", DDL, columns=["years", "sex", "colour", "weight", "alive"])
+    schema = Schema.from_toml(text)
+    assert schema.names == ("years", "weight", "sex", "colour", "alive")
+    assert isinstance(schema["colour"], Category)
     assert "sex" not in attributes(described(tmp_path, "v.sql", DDL, exclude=["sex"]))
     with pytest.raises(SchemaError, match="Did you mean 'years'"):
         described(tmp_path, "v.sql", DDL, columns=["year"])
 
 
-def test_an_imported_schema_is_valid_once_filled_in(tmp_path: Path) -> None:
-    """What is complete in a description needs no further word."""
-    text = described(tmp_path, "v.sql", DDL, columns=["years", "sex", "colour", "weight", "alive"])
-    schema = Schema.from_toml(text)
-    assert schema.names == ("years", "weight", "sex", "colour", "alive")
-    assert isinstance(schema["colour"], Category)
-
-
 JUNK = (
-    None,
-    5,
-    -1.5,
-    True,
-    "x",
-    "",
-    [],
-    ["a"],
-    [1, None],
-    {},
-    {"a": 1},
-    [{}],
-    [[]],
-    "2020-13-45",
-    {"value": 3},
-)
+    None, 5, -1.5, True, "x", "", [], ["a"], [1, None], {}, {"a": 1}, [{}], [[]], "2020-13-45", {"value": 3},
+)  # fmt: skip
 
 
 def mutated(described: Any, rng: random.Random) -> Any:
@@ -265,7 +236,6 @@ def mutated(described: Any, rng: random.Random) -> Any:
 
 
 def test_broken_descriptions_are_read_or_refused(tmp_path: Path) -> None:
-    """Whatever stands where in a description, it becomes a draft or a SchemaError."""
     rng = random.Random(3)
     n_read = 0
     for _ in range(300):

@@ -1,7 +1,8 @@
-"""Compiled kernels are as old as all that they may call."""
+"""Compiled kernels are recompiled when any function that they may call changes."""
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -11,16 +12,14 @@ from pathlib import Path
 import pytest
 
 import hdpview
-from hdpview.jit import WITHOUT_KERNELS, state_of_sources
+from hdpview.jit import holds_kernels, state_of_sources
 
 PACKAGE = Path(hdpview.__file__).parent
 
 
 @pytest.mark.parametrize("is_set", [False, True])
 def test_a_change_in_a_callee_is_compiled(tmp_path: Path, is_set: bool) -> None:
-    """A kernel that calls a changed function of another file, or of its own, runs the change, also where the
-    file of the kernel itself looks as old as before. Before, the kernel of yesterday ran on.
-    """
+    """A kernel is compiled again if a function that it calls has changed, in its own file or another."""
     copy = tmp_path / "hdpview"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "other.py").write_text(
@@ -47,21 +46,19 @@ def test_a_change_in_a_callee_is_compiled(tmp_path: Path, is_set: bool) -> None:
 
 
 def test_every_change_of_a_source_changes_the_state(tmp_path: Path) -> None:
-    """Of its content, of its name, and files that come or go."""
     file = tmp_path / "a.py"
-    file.write_text("x = 1\n")
-    states = [state_of_sources.__wrapped__(tmp_path)]
-    file.write_text("x = 2\n")
-    states.append(state_of_sources.__wrapped__(tmp_path))
+    states = []
+    for text in ("x = 1  # jit\n", "x = 2  # jit\n"):
+        file.write_text(text)
+        states.append(state_of_sources.__wrapped__(tmp_path))
     file.rename(tmp_path / "b.py")
     states.append(state_of_sources.__wrapped__(tmp_path))
-    file.write_text("")
-    states.append(state_of_sources.__wrapped__(tmp_path))
-    assert len(set(states)) == 4
+    (tmp_path / "c.py").write_text("x = 1\n")
+    assert state_of_sources.__wrapped__(tmp_path) == states[-1]
+    assert len(set(states)) == 3
 
 
 def test_numba_comes_from_one_place_and_late() -> None:
-    """Every kernel is under this rule, and the command line's help waits for no compiler."""
     direct = [
         file.name
         for file in PACKAGE.rglob("*.py")
@@ -74,13 +71,25 @@ def test_numba_comes_from_one_place_and_late() -> None:
     assert shown.stdout.strip() == "False"
 
 
-def test_rooms_without_kernels_have_none(tmp_path: Path) -> None:
-    """A change there compiles nothing again, which is right only while no kernel lies there."""
-    (tmp_path / "query").mkdir()
-    before = state_of_sources.__wrapped__(tmp_path)
-    (tmp_path / "query" / "a.py").write_text("x = 1\n")
-    assert state_of_sources.__wrapped__(tmp_path) == before
-    for room in WITHOUT_KERNELS:
-        assert (PACKAGE / room).is_dir()
-        for file in (PACKAGE / room).rglob("*.py"):
-            assert "jit import" not in file.read_text(encoding="utf-8"), file
+def test_kernels_use_only_sources_that_hold_kernels() -> None:
+    """A constant or function from any other file could change without a new compilation."""
+    sources = {file: file.read_bytes() for file in PACKAGE.rglob("*.py")}
+    for file, source in sources.items():
+        tree = ast.parse(source)
+        names_of_imports = {
+            name.asname or name.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hdpview.")
+            for name in node.names
+        }
+        kernels = [each for each in tree.body if isinstance(each, ast.FunctionDef) and _is_compiled(each)]
+        assert not kernels or holds_kernels(source), file
+        for name in (node.id for each in kernels for node in ast.walk(each) if isinstance(node, ast.Name)):
+            if (module := names_of_imports.get(name)) is not None:
+                imported = PACKAGE.parent / (module.replace(".", "/") + ".py")
+                assert holds_kernels(sources[imported]), f"{file}: {name}"
+
+
+def _is_compiled(function: ast.FunctionDef) -> bool:
+    decorators = " ".join(map(ast.unparse, function.decorator_list))
+    return any(word in decorators for word in ("njit", "vectorize", "compiled", "unmanaged"))

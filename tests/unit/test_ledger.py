@@ -19,7 +19,7 @@ from hdpview.methods import Hdpview
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.exact import Exact
-from hdpview.privacy.mechanism import Mechanism, Outcomes
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 
 EXACT = Exact(np.arange(3))
@@ -30,20 +30,18 @@ def mechanism(epsilon: Fraction = Fraction(1)) -> Mechanism:
 
 
 def test_a_finished_build_leaves_exactly_zero() -> None:
-    """Charges that add up to the budget leave 0 as a fraction; close adds up those of one heading."""
     budget = mechanism(Fraction(1, 10))
     budget.noisy("a: 1", EXACT, Fraction(1, 70))
     budget.noisy("b", EXACT, Fraction(4, 70))
     budget.noisy("a: 2", EXACT, Fraction(2, 70))
     assert budget.remaining == 0
-    assert [(charge.purpose, charge.total) for charge in budget.close()] == [
+    assert [(charge.purpose, charge.epsilon * charge.times) for charge in budget.close()] == [
         ("a", Fraction(3, 70)),
         ("b", Fraction(4, 70)),
     ]
 
 
 def test_one_charge_too_many_raises_and_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A charge beyond the budget, by however little, raises before anything is drawn."""
     budget = mechanism()
     budget.noisy("all", EXACT, Fraction(1))
     monkeypatch.setattr("hdpview.privacy.mechanism._sampled", None)
@@ -53,42 +51,30 @@ def test_one_charge_too_many_raises_and_draws_nothing(monkeypatch: pytest.Monkey
 
 
 def test_a_purpose_is_drawn_for_once() -> None:
-    """The same draw again would be another look at the table."""
     budget = mechanism()
     budget.noisy("a", EXACT, Fraction(1, 2))
-    with pytest.raises(BudgetError, match="'a' was drawn already"):
+    with pytest.raises(BudgetError, match="'a' was already drawn"):
         budget.noisy("a", EXACT, Fraction(1, 2))
-    with pytest.raises(BudgetError, match="'a' was drawn already"):
+    with pytest.raises(BudgetError, match="'a' was already drawn"):
         budget.choose("a", EXACT, Fraction(1, 2), np.ones(3))
 
 
 def test_no_mechanism_is_used_where_its_argument_does_not_hold() -> None:
-    """Choices cost epsilon, not rho; noise is made for counts of which a record changes one."""
     with pytest.raises(BudgetError, match="Choices cost epsilon"):
         Mechanism(Fraction(1), Randomness.fresh(), delta=Fraction(1, 10**6)).choose(
             "a", EXACT, Fraction(1, 10**6), np.ones(3)
         )
-    with pytest.raises(BudgetError, match="counted more than once"):
+    with pytest.raises(BudgetError, match="counts more than once"):
         mechanism().noisy("a", Exact(np.arange(3), in_all=3), Fraction(1))
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(-1), Fraction(0)])
 def test_nothing_is_had_for_nothing(epsilon: Fraction) -> None:
-    """Nobody can win budget back by a negative charge."""
-    with pytest.raises(BudgetError, match="budgets are positive"):
+    with pytest.raises(BudgetError, match="charges must be positive"):
         mechanism().noisy("refund", EXACT, epsilon)
 
 
-def test_outcomes_are_of_the_terms_they_were_drawn_by() -> None:
-    """What was drawn before for one amount is not handed out for another."""
-    kept = Outcomes()
-    Mechanism(Fraction(1), Randomness.fresh(), outcomes=kept).noisy("a", EXACT, Fraction(1))
-    with pytest.raises(BudgetError, match="was drawn as noise on"):
-        Mechanism(Fraction(2), Randomness.fresh(), outcomes=kept).noisy("a", EXACT, Fraction(2))
-
-
 def test_a_remainder_is_an_error() -> None:
-    """Closing with budget left over raises."""
     budget = mechanism()
     budget.noisy("some", EXACT, Fraction(999, 1000))
     with pytest.raises(BudgetError, match="1/1000"):
@@ -97,7 +83,6 @@ def test_a_remainder_is_an_error() -> None:
 
 @given(st.decimals(min_value="0.001", max_value=100, places=3), st.integers(1, 10**300))
 def test_the_method_spends_any_budget_exactly(epsilon: Decimal, n_cells: int) -> None:
-    """For any budget and domain the method's three charges add up to it with no remainder."""
     budget = exact_epsilon(str(epsilon))
     parameters = PartitionParameters.choose(Hdpview(), budget, n_cells)
     cuts = parameters.epsilon_cut * parameters.n_private_cut_levels
@@ -120,45 +105,21 @@ def test_the_method_spends_any_budget_exactly(epsilon: Decimal, n_cells: int) ->
     ],
 )
 def test_epsilon_is_the_fraction_a_person_meant(written: Any, meant: Fraction) -> None:
-    """0.1 is one tenth, not the nearest double to it."""
     assert exact_epsilon(written) == meant
 
 
-@pytest.mark.parametrize(
-    "epsilon",
-    [
-        0,
-        -1,
-        -0.1,
-        0.0,
-        math.nan,
-        math.inf,
-        -math.inf,
-        "abc",
-        "",
-        None,
-        True,
-        "1/0",
-        [1],
-        pytest.param(10**400, id="401 digits"),
-        Fraction(0),
-        1e7,
-        "1e-10",
-        pytest.param(10**5000, id="5001 digits"),
-        "1" * 60,
-    ],
-)
+BAD = [0, -1, -0.1, 0.0, math.nan, math.inf, -math.inf, "abc", "", None, True, "1/0", [1]]
+BAD += [10**400, Fraction(0), 1e7, "1e-10", 10**5000, "1" * 60]
+
+
+@pytest.mark.parametrize("epsilon", BAD, ids=range(len(BAD)))
 def test_bad_budgets_are_refused_in_words(epsilon: Any) -> None:
-    """Anything but a positive finite number is refused with an example of what to write."""
     with pytest.raises(BudgetError, match=r"epsilon must be a positive number such as 1\.0"):
         exact_epsilon(epsilon)
 
 
 def test_a_gigantic_exponent_is_refused_at_once() -> None:
-    """A budget such as 1e999999999 is refused without first writing out a billion digits."""
+    """In a process of its own, because the computation cannot be interrupted."""
     program = "from hdpview.privacy.budget import exact_epsilon\nexact_epsilon('1e999999999')"
-    try:
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300, text=True)
-    except subprocess.TimeoutExpired:
-        pytest.fail("exact_epsilon('1e999999999') hangs")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300, text=True)
     assert "BudgetError" in done.stderr

@@ -1,4 +1,4 @@
-"""Merged views: counts of the parts add up, the budget is told rightly, and files keep all of it."""
+"""Merged views: counts of the parts add up, the stated budget is right, and files keep everything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from stored import rewrite
 
@@ -47,7 +46,6 @@ def view(
 
 
 def test_raw_counts_of_the_parts_add_up() -> None:
-    """Any raw count of a merged view is the sum of the parts' counts, and so are groups."""
     parts = [view(seed) for seed in range(3)]
     both = hv.merge(parts)
     found = both.count_many(WHERES, counts="raw").estimate
@@ -64,7 +62,6 @@ def test_raw_counts_of_the_parts_add_up() -> None:
 
 
 def test_disjoint_populations_cost_the_largest_budget() -> None:
-    """Nobody is in two tables: epsilon is the maximum, and the manifest lists every part."""
     merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2)), view(2, Fraction(1))])
     assert merged.manifest.epsilon == 2
     assert sum(spent.epsilon * spent.times for spent in merged.manifest.spending) == 2
@@ -73,7 +70,6 @@ def test_disjoint_populations_cost_the_largest_budget() -> None:
 
 
 def test_overlapping_populations_add_their_budgets_up() -> None:
-    """Where somebody may be in several tables, epsilon is the sum, and each view is named in the spending."""
     merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2))], overlapping=True)
     assert merged.manifest.epsilon == Fraction(5, 2)
     assert [spent.epsilon for spent in merged.manifest.spending] == [Fraction(1, 2), 2]
@@ -84,7 +80,6 @@ def test_overlapping_populations_add_their_budgets_up() -> None:
 
 
 def test_noise_of_the_parts_adds_up() -> None:
-    """The variance of a merged count is the sum of its parts', each with its own scale of noise."""
     parts = [view(0, noise_scale=5.0), view(1, noise_scale=20.0)]
     widths = [each.count(None, counts="raw").noise for each in [hv.merge(parts), *parts]]
     whole, *single = (interval.upper - interval.lower for interval in widths)
@@ -92,13 +87,11 @@ def test_noise_of_the_parts_adds_up() -> None:
 
 
 def test_blocks_and_mixtures_are_not_merged() -> None:
-    """One file holds one kind of components; the refusal says what to do."""
     with pytest.raises(SchemaError, match="same method"):
         hv.merge([view(0), mixture_view(SCHEMA, 1)])
 
 
 def test_a_merged_file_says_the_same_after_reading(tmp_path: Path) -> None:
-    """Blocks, parts, budget and story survive the file, and merging again after reading works."""
     merged = hv.merge([view(0), view(1)])
     merged.save(tmp_path / "both.pview")
     opened = hv.open(tmp_path / "both.pview")
@@ -108,18 +101,9 @@ def test_a_merged_file_says_the_same_after_reading(tmp_path: Path) -> None:
     assert len(hv.merge([opened, view(2)]).manifest.parts) == 3
 
 
-def test_only_merged_views_number_their_parts(tmp_path: Path) -> None:
-    """The column `part` is in the file of a merged view alone."""
-    view(0).save(tmp_path / "one.pview")
-    hv.merge([view(0), view(1)]).save(tmp_path / "two.pview")
-    assert "part" not in pq.read_schema(tmp_path / "one.pview").names
-    assert "part" in pq.read_schema(tmp_path / "two.pview").names
-
-
 @pytest.mark.parametrize("make", [view, partial(mixture_view, SCHEMA)])
 @pytest.mark.parametrize("fault", ["swapped", "missing", "one too many"])
 def test_files_with_wrong_parts_are_refused(tmp_path: Path, fault: str, make: Callable[[int], PView]) -> None:
-    """Rows of each part stand together, in the order of the manifest."""
     hv.merge([make(0), make(1)]).save(tmp_path / "x.pview")
 
     def change(table: pa.Table) -> pa.Table:
@@ -139,9 +123,6 @@ def test_files_with_wrong_parts_are_refused(tmp_path: Path, fault: str, make: Ca
 
 
 def test_views_that_do_not_fit_are_refused_with_the_difference() -> None:
-    """Another attribute, other bounds, another order or another privacy unit: the message says what
-    differs.
-    """
     wider = Schema([Integer(name="age", min=0, max=13), *SCHEMA.attributes[1:]])
     with pytest.raises(SchemaError, match="the attribute 'age' differs"):
         hv.merge([view(0), view(0, schema=wider)])
@@ -157,9 +138,7 @@ def test_views_that_do_not_fit_are_refused_with_the_difference() -> None:
 
 
 def test_a_view_is_not_merged_with_itself_as_if_nobody_were_in_both() -> None:
-    """The same view twice certainly has the same people in it: only the sum of the budgets is true of
-    that.
-    """
+    """Only the sum of the budgets is true for the people in both."""
     same = view(0)
     with pytest.raises(SchemaError, match="listed twice"):
         hv.merge([same, view(1), same])
@@ -167,13 +146,11 @@ def test_a_view_is_not_merged_with_itself_as_if_nobody_were_in_both() -> None:
 
 
 def test_what_is_not_private_in_a_part_is_not_private_in_the_whole() -> None:
-    """Reasons of the parts are the reasons of the merged view, each once."""
     merged = hv.merge([noiseless_view(SCHEMA, np.zeros((1, 3), np.int64)), view(1)])
     assert merged.manifest.not_private_because == ("the counts have no noise",)
 
 
 def test_two_halves_of_a_table_are_the_table() -> None:
-    """Noiseless views of two halves answer, merged, what one view of all rows answers."""
     rng = np.random.default_rng(0)
     codes = np.stack([rng.integers(0, size, 200) for size in SCHEMA.sizes], axis=1)
     whole = noiseless_view(SCHEMA, codes)
@@ -191,9 +168,7 @@ def test_two_halves_of_a_table_are_the_table() -> None:
 
 
 def test_views_of_one_table_are_not_taken_for_views_of_two(tmp_path: Path) -> None:
-    """Their manifests name the table, or the same counts are in both: the larger epsilon would understate
-    what was spent on whoever is in it.
-    """
+    """The manifests name the same table, or the same counts are in both."""
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 
     def built(name: str) -> hv.PView:

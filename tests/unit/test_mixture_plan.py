@@ -1,23 +1,23 @@
-"""What the mixture measures, how finely, and what it pays: from public and released numbers alone."""
+"""The mixture's tables, bins and budgets follow from public and released numbers only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from hdpview.domain import Category, Integer, Schema
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.errors import MethodError
 from hdpview.methods.mixture import Mixture
-from hdpview.methods.mixture.accounting import Accounting, delta_helps, split
 from hdpview.methods.mixture.bins import Axis, Cuts, axes_of, refinement
 from hdpview.methods.mixture.measure import Measured
-from hdpview.methods.mixture.plan import MOST_TOGETHER, Plan, Planner, effort_for, share_of_histograms
-from hdpview.view.tables import Table
+from hdpview.methods.mixture.plan import MOST_TOGETHER, Plan, Planner, split
+from hdpview.privacy.noise import Noise
+from hdpview.view.released_tables import Table
 
 EVEN = 0.5
 
@@ -29,8 +29,8 @@ def even_shares(axes: Sequence[Axis]) -> list[np.ndarray]:
 def planner_for(
     axes: Sequence[Axis], total: float, epsilon: float = 1.0, shares: list[np.ndarray] | None = None
 ) -> Planner:
-    accounting = Accounting("laplace", Fraction(epsilon))
-    return Planner(axes, shares or even_shares(axes), total, accounting, [np.zeros(a.size) for a in axes])
+    whole = Noise("laplace", Fraction(epsilon))
+    return Planner(axes, shares or even_shares(axes), total, whole, [np.zeros(a.size) for a in axes])
 
 
 def plan_of(sizes: Sequence[int], total: float, focus: Sequence[tuple[int, ...]] = ()) -> Plan:
@@ -57,14 +57,6 @@ def test_all_pairs_are_in_a_group() -> None:
     plan = plan_of([2] * 12 + [8, 30, 100, 5, 5, 3], 3e5)
     assert len(pairs_in(plan)) == 18 * 17 // 2
     assert len(plan.shapes) < 60
-
-
-def test_attributes_of_few_codes_are_in_larger_groups() -> None:
-    """Tables of yes and no hold more attributes than tables of numbers."""
-    mean = [
-        np.mean([len(shape.attributes) for shape in plan_of([size] * 16, 1e5).shapes]) for size in (2, 100)
-    ]
-    assert mean[0] > mean[1] + 1
 
 
 def test_more_records_give_finer_bins_and_smaller_groups() -> None:
@@ -94,20 +86,6 @@ def test_focus_has_more_budget_and_finer_bins() -> None:
     assert np.prod(plan.shapes[0].shape) > np.mean([np.prod(shape.shape) for shape in plan.shapes[1:]])
 
 
-def test_histograms_have_all_where_tables_bring_nothing() -> None:
-    """Their share rises smoothly to nearly all as records become few, and is the rest with one attribute."""
-    accounting = Accounting("laplace", Fraction(1))
-    axes = [Axis(10, 10)] * 20
-    shares = [float(share_of_histograms(axes, n, accounting)) for n in 10.0 ** np.arange(1, 9, 0.5)]
-    assert shares == sorted(shares, reverse=True)
-    assert shares[0] == 0.97
-    assert shares[-1] < 0.45
-    assert max(a - b for a, b in pairwise(shares)) < 0.2
-    assert share_of_histograms([Axis(10, 10), Axis(1, 1)], 1e6, accounting) == Fraction(99, 100)
-    gaussian = Accounting("gaussian", Fraction(1, 100))
-    assert 0.3 < share_of_histograms(axes, 1e5, gaussian) < 0.97
-
-
 def test_fine_tables_are_of_the_pairs_that_depend() -> None:
     """Of the pairs in a released group the one far from independence gets a finer table."""
     axes = [Axis(40, 40) for _ in range(4)]
@@ -129,12 +107,6 @@ def test_split_is_exact() -> None:
     parts = split(Fraction(1, 3), [1.0, 1e-30, 7.5, 1e5])
     assert sum(parts) == Fraction(1, 3)
     assert min(parts) > 0
-
-
-def test_delta_pays_for_many_tables_only() -> None:
-    """With ε = 1 and δ = 10⁻⁹ a hundred tables have less Gaussian than Laplace noise, and two have more."""
-    assert delta_helps(Fraction(1), Fraction(1, 10**9), 100)
-    assert not delta_helps(Fraction(1), Fraction(1, 10**9), 2)
 
 
 def test_codes_without_order_are_gathered_by_rarity() -> None:
@@ -203,17 +175,6 @@ def test_refinement_tells_apart_what_any_table_does() -> None:
     for i in range(5):
         for j in range(5):
             assert (fine[i] == fine[j]) == (first[i] == first[j] and second[i] == second[j])
-
-
-def test_effort_grows_with_cells() -> None:
-    """Larger measurements get more components and passes, until the work of a fit reaches its bound."""
-    efforts = [effort_for(n) for n in (10, 1_000, 30_000, 10**7)]
-    assert [effort.n_components for effort in efforts[:3]] == sorted(
-        effort.n_components for effort in efforts[:3]
-    )
-    assert [effort.passes for effort in efforts[:3]] == sorted(effort.passes for effort in efforts[:3])
-    assert efforts[-1].n_components <= 512
-    assert efforts[-1].passes < efforts[2].passes
 
 
 @pytest.mark.parametrize("focus", [["ab"], [("a",)], [("a", "a")], [("a", "b", "c", "d")], [(1, 2)], 5])

@@ -1,4 +1,4 @@
-"""The mixture as a whole: budget, focus, delta, permuted categories, and what it knows about pairs."""
+"""The mixture's release: budget, focus, delta, permuted categories, and dependent pairs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def test_noise_of_all_tables_costs_what_was_charged() -> None:
     """1/scale of each histogram and of each table add up to ε less that of the number of records."""
     released, charges = build(Mixture())
     spent = sum(1 / table.scale for table in released.tables)
-    charged = sum(charge.total for charge in charges if charge.purpose != "number of records")
+    charged = sum(
+        charge.epsilon * charge.times for charge in charges if charge.purpose != "number of records"
+    )
     assert spent == pytest.approx(float(charged), rel=1e-9)
 
 
@@ -102,15 +104,6 @@ def test_margins_of_the_view_are_those_of_the_histograms() -> None:
             assert np.abs(one - from_members[0]).sum() < 0.004 * total
 
 
-def test_shares_are_whole_units_that_add_up() -> None:
-    """Shares are multiples of 1/65,535, and each component's add up to 1 for every attribute."""
-    released, _ = build(Mixture())
-    for share in released.components.share:
-        units = share * 65_535
-        assert np.abs(units - np.rint(units)).max() < 1e-6
-        assert (np.rint(units).sum(axis=0) == 65_535).all()
-
-
 def test_the_order_of_categories_does_not_matter_on_average() -> None:
     """With little noise, renaming the codes of a category renames the answers and hardly changes them."""
     codes = rows()
@@ -120,22 +113,6 @@ def test_the_order_of_categories_does_not_matter_on_average() -> None:
     plain = build(Mixture(), epsilon="50", codes=codes)[0].marginal((0, 1))
     other = build(Mixture(), epsilon="50", codes=renamed)[0].marginal((0, 1))
     assert np.abs(other[order] - plain).sum() < 0.05 * len(codes)
-
-
-def test_progress_is_told() -> None:
-    """A build says what it does, and the fit how far it is."""
-    told: list[tuple[float | None, str]] = []
-    counts = counts_of(rows())
-    release_with(
-        Mixture(),
-        counts,
-        Fraction(1),
-        Randomness.from_test_key(b"progress"),
-        LocalEngine(1),
-        lambda fraction, text: told.append((fraction, text)),
-    )
-    assert (1.0, "fitting components") in told
-    assert {text for _, text in told} >= {"adding up tables", "fitting components"}
 
 
 @pytest.mark.filterwarnings("error")

@@ -1,4 +1,4 @@
-"""What a build says while it runs."""
+"""The progress messages of a build."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import hdpview as hv
 from hdpview.counts.sparse import SparseCounts
-from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.domain.table_shapes import CodeBoxes, TableShape
 from hdpview.privacy import mechanism
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import Mechanism
@@ -26,9 +26,6 @@ SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=99), hv.Integer(name="heig
 def test_noise_is_added_part_by_part_and_says_how_far_it_is(
     randomness: Randomness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fraction rises from 0 with each part; every count gets its own noise, under a test key the same as
-    all at once.
-    """
     exact, told = np.arange(250) * 1_000, list[tuple[float | None, str]]()
 
     def noisy() -> NDArray[np.int64]:
@@ -46,7 +43,6 @@ def test_noise_is_added_part_by_part_and_says_how_far_it_is(
 
 
 def test_tables_are_announced() -> None:
-    """Passes over all cells for tables and for boxes are named before they begin."""
     counts = SparseCounts(SCHEMA, np.array([[1, 2], [3, 4]], np.uint8), np.array([5, 6]))
     told: list[tuple[float | None, str]] = []
     counts.exact_tables(
@@ -59,7 +55,6 @@ def test_tables_are_announced() -> None:
 
 
 def test_a_build_names_its_stages_in_order() -> None:
-    """Counting, growing and noise are told in the order in which they happen."""
     rng, told = np.random.default_rng(2), list[str]()
     schema = hv.Schema(
         [hv.Integer(name=name, min=0, max=299) for name in "ab"]

@@ -24,25 +24,20 @@ CALLS = {
 @pytest.mark.parametrize("method", ["hdpview", hv.Hdpview()])
 @pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
 def test_an_unknown_argument_is_refused(call: Callable[..., Any], method: Any) -> None:
-    """With a method's name and with a method object alike: nothing that was written is left unread."""
     with pytest.raises(hv.MethodError, match="Unknown argument 'colour'"):
         call(method=method, colour=1)
 
 
-@pytest.mark.parametrize("method", ["hdpview", hv.Hdpview()])
-def test_a_misspelt_argument_of_build_is_recognised(method: Any) -> None:
-    """`privacy_unti` would protect rows where persons were meant."""
-    with pytest.raises(hv.MethodError, match="Did you mean 'privacy_unit'"):
-        CALLS["build"](method=method, privacy_unti="patient_id")
-
-
-def test_settings_beside_a_method_object_are_refused() -> None:
-    """The object has its own, and which of the two counts would be a guess."""
-    with pytest.raises(hv.MethodError, match=r"Hdpview\(bias_ratio=…\)"):
-        CALLS["build"](method=hv.Hdpview(), bias_ratio=2.0)
-
-
-def test_a_misspelt_setting_is_recognised() -> None:
-    """Settings of the method are among what may have been meant."""
-    with pytest.raises(hv.MethodError, match="Did you mean 'bias_ratio'"):
-        CALLS["build"](method="hdpview", bias_ration=2.0)
+@pytest.mark.parametrize(
+    ("method", "settings", "words"),
+    [
+        ("hdpview", {"privacy_unti": "patient_id"}, "Did you mean 'privacy_unit'"),
+        (hv.Hdpview(), {"privacy_unti": "patient_id"}, "Did you mean 'privacy_unit'"),
+        ("hdpview", {"bias_ration": 2.0}, "Did you mean 'bias_ratio'"),
+        (hv.Hdpview(), {"bias_ratio": 2.0}, r"Hdpview\(bias_ratio=…\)"),
+        (None, {}, "method must be one of mixture, hdpview, or a method object, not None"),
+    ],
+)
+def test_methods_and_settings_are_checked(method: Any, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(hv.MethodError, match=words):
+        CALLS["build"](method=method, **settings)

@@ -1,6 +1,6 @@
 """Accuracy of methods: methods × datasets × workloads × budgets × trials, each release with fresh noise.
 
-A run is a list of tasks; each one makes a release of one method with one budget and asks it all questions.
+A run is a list of tasks. Each task makes one release of a method with one budget and answers all workloads.
 Finished cells are saved in a folder, and a later run with the same folder computes only the missing ones.
 """
 
@@ -25,6 +25,7 @@ from hdpview.methods.protocol import Release
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
+from hdpview.view.blocks import Blocks
 from hdpview_bench import cells as store
 from hdpview_bench.cells import Cell
 from hdpview_bench.contenders import contender
@@ -42,7 +43,7 @@ from hdpview_bench.workload_errors import (
 Row = dict[str, Any]
 REFERENCE = "hdpview"  # relative errors are relative to the paper's method
 RELATION_COLUMNS = tuple(field.name for field in fields(RelationErrors))
-_NO_RELATION = "No attribute of this table explains 1 % of the variance of another."
+_NO_RELATION = "No attribute of this table explains 1% of the variance of another."
 DEFAULT_LIMITS = Limits(seconds=300.0, memory_bytes=6 * 2**30)
 
 
@@ -78,13 +79,13 @@ class Task:
         """The cells that the task fills."""
         return [cell.key for cell in self.cells("planned")]
 
-    def cell(self, workload: str, kind: str, **found: Any) -> Cell:
+    def cell(self, workload: str, kind: str, **values: Any) -> Cell:
         return Cell(
-            self.dataset, self.method, workload, float(Fraction(self.epsilon)), self.trial, kind, **found
+            self.dataset, self.method, workload, float(Fraction(self.epsilon)), self.trial, kind, **values
         )
 
-    def cells(self, kind: str, **found: Any) -> list[Cell]:
-        return [self.cell(workload, kind, **found) for workload in self.workloads]
+    def cells(self, kind: str, **values: Any) -> list[Cell]:
+        return [self.cell(workload, kind, **values) for workload in self.workloads]
 
 
 def accuracy_rows(
@@ -130,9 +131,9 @@ def run(
                 yield task
 
     for task, outcome in in_processes(work, worth_trying(), limits, n_workers or available_cores()):
-        found = _without_result(task, outcome) if isinstance(outcome, Stopped) else outcome
-        known.update((cell.key, cell) for cell in found)
-        store.save((cell for cell in found if cell.kind != "failed"), folder)
+        result = _without_result(task, outcome) if isinstance(outcome, Stopped) else outcome
+        known.update((cell.key, cell) for cell in result)
+        store.save((cell for cell in result if cell.kind != "failed"), folder)
         if progress is not None:
             progress((n_taken - 1) / len(waiting), "measuring accuracy")
 
@@ -186,7 +187,7 @@ def _is_settled(known: dict[store.Key, Cell], key: store.Key, row_seconds: float
 
 
 def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[Cell]:
-    """Release once and ask everything. Runs in a process of its own."""
+    """Make one release and ask it all questions. Runs in its own process."""
     counts, errors = _table(task.dataset, data_dir)
     epsilon, one = exact_epsilon(task.epsilon), contender(task.method)
     if one.needs_workload:
@@ -209,12 +210,12 @@ def measure(data_dir: Path | None, test_key: bytes | None, task: Task) -> list[C
     started = _computing_seconds()
     released = one.release(counts, epsilon, randomness)
     seconds = _computing_seconds() - started
-    found = errors.measure(released, list(task.workloads))
+    errors_of = errors.measure(released, list(task.workloads))
     cells = [
         task.cell(workload, "measured", **measured, blocks=_n_blocks(released), build_s=seconds)
-        for workload, measured in found.items()
+        for workload, measured in errors_of.items()
     ]
-    absent = [workload for workload in task.workloads if workload not in found]
+    absent = [workload for workload in task.workloads if workload not in errors_of]
     return cells + [task.cell(workload, "infeasible", reason=_NO_RELATION) for workload in absent]
 
 
@@ -226,8 +227,10 @@ def _computing_seconds() -> float:
 
 def _n_blocks(released: Release) -> int | None:
     """Number of blocks of a release, if it has any."""
-    blocks = getattr(released, "blocks", None)
-    number: int | None = getattr(released, "n_blocks", None) if blocks is None else len(blocks)
+    components = getattr(released, "components", None)
+    if isinstance(components, Blocks):
+        return len(components)
+    number: int | None = getattr(released, "n_blocks", None)
     return number
 
 
@@ -250,26 +253,26 @@ def summary(plan: Plan, known: dict[store.Key, Cell]) -> list[Row]:
             for workload in plan.workloads:
                 reference = _mean_rmse(groups.get((dataset, REFERENCE, workload, epsilon), []), plan.trials)
                 for method in plan.methods:
-                    found = [
+                    cells = [
                         cell
                         for cell in groups.get((dataset, method, workload, epsilon), [])
                         if cell.trial < plan.trials
                     ]
-                    if found:
-                        rows.append(_row(found, plan.trials, reference))
+                    if cells:
+                        rows.append(_row(cells, plan.trials, reference))
     return rows
 
 
-def _mean_rmse(found: list[Cell], trials: int) -> float | None:
-    errors = [cell.rmse for cell in found if cell.rmse is not None and cell.trial < trials]
+def _mean_rmse(cells: list[Cell], trials: int) -> float | None:
+    errors = [cell.rmse for cell in cells if cell.rmse is not None and cell.trial < trials]
     return statistics.fmean(errors) if errors else None
 
 
-def _row(found: list[Cell], trials: int, reference: float | None) -> Row:
+def _row(cells: list[Cell], trials: int, reference: float | None) -> Row:
     """The paper's mean over trials; the time is the median, because the first also loads libraries."""
-    best = min(found, key=lambda cell: ("measured", "expected", "infeasible", "failed").index(cell.kind))
-    used = [cell for cell in found if cell.kind == best.kind]
-    reasons = [cell.reason for cell in found if cell.reason]
+    best = min(cells, key=lambda cell: ("measured", "expected", "infeasible", "failed").index(cell.kind))
+    used = [cell for cell in cells if cell.kind == best.kind]
+    reasons = [cell.reason for cell in cells if cell.reason]
     blocks = [cell.blocks for cell in used if cell.blocks is not None]
     times = [cell.build_s for cell in used if cell.build_s is not None]
     return {
@@ -298,5 +301,5 @@ def _errors(used: list[Cell], trials: int, reference: float | None) -> Row:
 
 
 def _mean_of(used: list[Cell], name: str) -> float | None:
-    found = [value for cell in used if (value := getattr(cell, name)) is not None]
-    return statistics.fmean(found) if found else None
+    values = [value for cell in used if (value := getattr(cell, name)) is not None]
+    return statistics.fmean(values) if values else None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Attribute, Category, Integer, Schema
-from hdpview.domain.tables import CodeBoxes
+from hdpview.domain.table_shapes import CodeBoxes
 from hdpview.privacy.exact import unprotected
 from hdpview.pview import PView
 from hdpview_bench.questions import (
@@ -39,7 +39,7 @@ Condition = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """True answers and those of a view, shape (n,); intervals have shape (n, 2), NaN if there is none."""
+    """True answers and answers of a view, shape (n,). Intervals have shape (n, 2), NaN if there is none."""
 
     exact_truth: Floats
     estimate: Floats
@@ -137,12 +137,12 @@ def _counted(asking: Asking, boxes: CodeBoxes) -> Asked:
         dict(asking.table.condition(*part) for part in zip(*parts, strict=True)) or None
         for parts in zip(boxes.attribute.tolist(), boxes.lower.tolist(), boxes.upper.tolist(), strict=True)
     ]
-    found = asking.view.count_many(wheres, confidence=asking.confidence)
+    answers = asking.view.count_many(wheres, confidence=asking.confidence)
     if boxes.attribute.shape[1]:
         truth = unprotected(asking.table.counts.exact_box_counts(boxes)).astype(np.float64)
     else:
         truth = np.array([float(asking.table.counts.exact_counts.sum())])
-    return Asked(truth, found.estimate, found.typical, found.guaranteed)
+    return Asked(truth, answers.estimate, answers.typical, answers.guaranteed)
 
 
 def _means(asking: Asking) -> Asked:
@@ -185,26 +185,39 @@ def _deviation(table: Floats, values: NDArray[np.int64]) -> float:
     return float(np.sqrt(np.cov(values, fweights=table.sum(axis=0).astype(np.int64)))) or 1.0
 
 
-def _rates(asking: Asking) -> Asked:
-    """Shares of a value by group, the value that of a random record."""
+def _of_value(aggregate: str, truth_of: Callable[[Floats, Floats], Floats]) -> Callable[[Asking], Asked]:
+    """An aggregate, by group, of the count of a value, which is that of a random record.
 
-    def ask(a: int, b: int) -> tuple[str, Floats]:
-        table = asking.table.exact_table(a, b)
-        code = int(asking.rng.choice(table.shape[1], p=table.sum(axis=0) / table.sum()))
-        condition = f"a{b} = {asking.table.literal(b, code)}"
-        return f"COUNT(*) FILTER (WHERE {condition}) / COUNT(*)", table[:, code] / np.maximum(
-            table.sum(axis=1), 1.0
-        )
+    aggregate: in SQL, {n} stands for the count. truth_of: computes it from that count and the size of each
+    group.
+    """
 
-    return _grouped(asking, ask, lambda _: True)
+    def ask_all(asking: Asking) -> Asked:
+        def ask(a: int, b: int) -> tuple[str, Floats]:
+            table = asking.table.exact_table(a, b)
+            code = int(asking.rng.choice(table.shape[1], p=table.sum(axis=0) / table.sum()))
+            count = f"COUNT(*) FILTER (WHERE a{b} = {asking.table.literal(b, code)})"
+            return aggregate.format(n=count), truth_of(table[:, code], np.maximum(table.sum(axis=1), 1.0))
+
+        return _grouped(asking, ask, lambda _: True)
+
+    return ask_all
+
+
+def _ranks(count: Floats, _: Floats) -> Floats:
+    """The largest count has rank 1."""
+    ranks: Floats = 1.0 + (count[None] > count[:, None]).sum(axis=1)
+    return ranks
 
 
 def _grouped(
     asking: Asking, ask: Callable[[int, int], tuple[str, Floats]], has_answer: Callable[[Attribute], bool]
 ) -> Asked:
-    """An aggregate of one attribute by the values of another, over random pairs; groups of enough records.
+    """An aggregate of one attribute by the values of another, over random pairs, for groups with enough
+    records.
 
-    ask: the aggregate in SQL and its true values, shape (size of a,). has_answer: which attributes it takes.
+    ask: the aggregate in SQL and its true values, shape (size of a,). has_answer: which attributes it
+    accepts.
     """
     schema = asking.table.schema
     pairs = [
@@ -219,10 +232,10 @@ def _grouped(
         aggregate, truth = ask(a, b)
         groups = np.flatnonzero(asking.table.exact_table(a, b).sum(axis=1) >= LEAST_RECORDS)
         statement = f"SELECT a{a} AS code, {aggregate} AS x FROM view GROUP BY a{a}"
-        found = [
+        answers = [
             _by_code(_run(asking, statement, interval), groups) for interval in ("typical", "guaranteed")
         ]
-        parts.append(Asked(truth[groups], found[0][:, 0], found[0][:, 1:], found[1][:, 1:]))
+        parts.append(Asked(truth[groups], answers[0][:, 0], answers[0][:, 1:], answers[1][:, 1:]))
     return together(parts)
 
 
@@ -230,17 +243,17 @@ def _run(asking: Asking, statement: str, interval: Any) -> pa.Table:
     return asking.view.sql(statement, confidence=asking.confidence, interval=interval, as_="pyarrow")
 
 
-def _by_code(found: pa.Table, groups: NDArray[np.int64]) -> Floats:
-    """Estimate, lower and upper of these groups, shape (n, 3); NaN for one that the view does not list."""
-    columns = [found[name].to_pylist() for name in ("code", "x", "x_lower", "x_upper")]
+def _by_code(table: pa.Table, groups: NDArray[np.int64]) -> Floats:
+    """Estimate, lower and upper of these groups, shape (n, 3); NaN if the view does not list a group."""
+    columns = [table[name].to_pylist() for name in ("code", "x", "x_lower", "x_upper")]
     known = {int(code): numbers for code, *numbers in zip(*columns, strict=True)}
     missing = [None, None, None]
     return np.array([known.get(int(code), missing) for code in groups], dtype=np.float64).reshape(-1, 3)
 
 
 def _differences(asking: Asking) -> Asked:
-    """Differences of the counts of two values of an attribute, under a condition on another; values are those
-    of random records.
+    """Differences between the counts of two values of an attribute, under a condition on another. The values
+    are those of random records.
     """
     counts = asking.table.counts
     attribute = random_attributes(len(counts.schema), 2, asking.n_questions, asking.rng)
@@ -258,10 +271,10 @@ def _differences(asking: Asking) -> Asked:
         )
         for i in range(len(attribute))
     ]
-    found = [
+    answers = [
         np.concatenate(list(_in_batches(asking, asked, interval))) for interval in ("typical", "guaranteed")
     ]
-    return Asked(truth[0] - truth[1], found[0][:, 0], found[0][:, 1:], found[1][:, 1:])
+    return Asked(truth[0] - truth[1], answers[0][:, 0], answers[0][:, 1:], answers[1][:, 1:])
 
 
 def _conjunction(table: Recoded, attribute: NDArray[np.int64], code: NDArray[np.int64]) -> str:
@@ -298,11 +311,15 @@ KINDS: dict[str, Callable[[Asking], Asked]] = {
     **{f"cell-{k}": _cells(k) for k in (1, 2, 3, 4)},
     **{f"populated-{k}": _populated(k) for k in (1, 2, 3, 4)},
     "mean": _means,
-    "rate": _rates,
+    "rate": _of_value("{n} / COUNT(*)", lambda count, size: count / size),
     "difference": _differences,
     "sum": _sums,
     "median": _medians,
+    "share": _of_value("{n} / SUM({n}) OVER ()", lambda count, _: count / max(count.sum(), 1.0)),
+    "rank": _of_value("RANK() OVER (ORDER BY {n} DESC)", _ranks),
 }
+# Statements whose intervals come from draws.
+SQL_KINDS = ("mean", "rate", "difference", "share", "rank")
 
 
 def n_attributes_of(kind: str) -> int:

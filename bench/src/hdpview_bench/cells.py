@@ -1,6 +1,6 @@
 """Finished cells of a comparison on disk: small Parquet files in a folder, so a stopped run can resume.
 
-A cell is one trial of one method on one dataset with one budget and one workload. Its file is written
+A cell is one trial of one method on one dataset with one budget and one workload. Files are written
 atomically.
 """
 
@@ -55,7 +55,7 @@ _SCHEMA = pa.schema(
         "slope_median": pa.float64(),
         "slopes_above_half": pa.float64(),
         "variance_recovered_median": pa.float64(),
-        "blocks": pa.float64(),  # whole numbers, but of Identity up to 10^21
+        "blocks": pa.float64(),  # whole numbers; for Identity up to 10^21
         "build_s": pa.float64(),
         "reason": pa.string(),
     }
@@ -63,7 +63,7 @@ _SCHEMA = pa.schema(
 
 
 def save(cells: Iterable[Cell], folder: Path) -> None:
-    """Add cells to the folder, in one step."""
+    """Add cells to the folder, as one new file."""
     rows = [asdict(cell) for cell in cells]
     if not rows:
         return
@@ -80,9 +80,9 @@ def save(cells: Iterable[Cell], folder: Path) -> None:
 
 def load(folder: Path) -> dict[Key, Cell]:
     """All finished cells of a folder."""
-    found = {}
+    cells = {}
     for path in sorted((folder / FOLDER).glob("*.parquet")):
         for row in pq.read_table(path, schema=_SCHEMA).to_pylist():
             cell = Cell(**{**row, "blocks": None if row["blocks"] is None else int(row["blocks"])})
-            found[cell.key] = cell
-    return found
+            cells[cell.key] = cell
+    return cells

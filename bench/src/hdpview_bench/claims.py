@@ -32,7 +32,7 @@ class Claim:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, with powers of ten from a million on."""
+    """Three significant digits, in powers of ten from a million on."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0 or 1e-3 <= abs(value) < 1e6:
@@ -43,28 +43,30 @@ def number(value: float | None) -> str:
 
 
 def relative(rows: Sequence[Row], **only: str | Sequence[str]) -> list[float]:
-    """Relative errors of the rows with these values; a sequence stands for any of its values."""
+    """Relative errors of the rows that match; a sequence matches any of its values."""
     return [row["relative_rmse"] for row in chosen(rows, **only) if row["relative_rmse"] is not None]
 
 
 def chosen(rows: Sequence[Row], **only: str | Sequence[str]) -> list[Row]:
-    """Rows with these values; a sequence stands for any of its values."""
+    """Rows that match; a sequence matches any of its values."""
     wanted = {key: (value,) if isinstance(value, str) else tuple(value) for key, value in only.items()}
     return [row for row in rows if all(row[key] in values for key, values in wanted.items())]
 
 
 def averages(rows: Sequence[Row]) -> dict[str, float]:
-    """Mean relative error per method over all datasets and workloads it could do, as in the paper's first
+    """Mean relative error per method over all datasets and workloads it can handle, as in the paper's first
     results table.
     """
     methods = dict.fromkeys(row["method"] for row in rows)
-    return {method: statistics.fmean(found) for method in methods if (found := relative(rows, method=method))}
+    return {
+        method: statistics.fmean(ratios) for method in methods if (ratios := relative(rows, method=method))
+    }
 
 
 def judge(
     main: Sequence[Row], cuts: Sequence[Row], growth: Sequence[Row], at_map: Sequence[Row]
 ) -> list[Claim]:
-    """All claims about the comparison."""
+    """Check all claims about the comparison."""
     judges: list[Callable[[Sequence[Row]], Claim]] = [
         _least_on_average,
         _privtree_falls,
@@ -75,28 +77,28 @@ def judge(
     return [*(one(main) for one in judges), _controlled_cuts(cuts), _growing(growth), _map(at_map)]
 
 
-def _compared(text: str, found: Sequence[float], above: bool, what: str) -> Claim:
+def _compared(text: str, ratios: Sequence[float], above: bool, what: str) -> Claim:
     """A claim that relative errors are above (or below) 1 on average."""
-    if not found:
+    if not ratios:
         return Claim(text, None, "not measured in this run")
-    mean, share = statistics.fmean(found), sum(x > 1 for x in found)
+    mean, share = statistics.fmean(ratios), sum(x > 1 for x in ratios)
     evidence = (
-        f"{what}: {number(mean)} times HDPView's error on average, larger in {share} of {len(found)} "
+        f"{what}: {number(mean)} times HDPView's error on average, larger in {share} of {len(ratios)} "
         "workloads"
     )
     return Claim(text, (mean > 1) == above, evidence)
 
 
 def _least_on_average(rows: Sequence[Row]) -> Claim:
-    found = {method: mean for method, mean in averages(rows).items() if method in RIVALS}
+    means = {method: mean for method, mean in averages(rows).items() if method in RIVALS}
     text = "HDPView has the lowest average relative RMSE of the paper's methods."
-    if not found:
+    if not means:
         return Claim(text, None, "not measured in this run")
     figures = ", ".join(
         f"{METHOD_NAMES[m]} {number(x)} (paper: {number(AVERAGE_RELATIVE_RMSE.get(m))})"
-        for m, x in found.items()
+        for m, x in means.items()
     )
-    better = [METHOD_NAMES[method] for method, mean in found.items() if mean < 1]
+    better = [METHOD_NAMES[method] for method, mean in means.items() if mean < 1]
     return Claim(
         text,
         not better,
@@ -106,26 +108,26 @@ def _least_on_average(rows: Sequence[Row]) -> Claim:
 
 
 def _privtree_falls(rows: Sequence[Row]) -> Claim:
-    found = relative(rows, method="privtree", dataset="jm1")
+    ratios = relative(rows, method="privtree", dataset="jm1")
     return _compared(
         "PrivTree's accuracy drops drastically on Jm1, which has 22 attributes.",
-        found,
+        ratios,
         True,
         "PrivTree on Jm1",
     )
 
 
 def _privtree_on_phoneme(rows: Sequence[Row]) -> Claim:
-    found = relative(rows, method="privtree", dataset="phoneme")
+    ratios = relative(rows, method="privtree", dataset="phoneme")
     return _compared(
-        "PrivTree is more accurate than HDPView on Phoneme.", found, False, "PrivTree on Phoneme"
+        "PrivTree is more accurate than HDPView on Phoneme.", ratios, False, "PrivTree on Phoneme"
     )
 
 
 def _hdmm_falls(rows: Sequence[Row]) -> Claim:
-    found = relative(rows, method="hdmm", dataset=_MANY_ATTRIBUTES, workload=_WIDE)
+    ratios = relative(rows, method="hdmm", dataset=_MANY_ATTRIBUTES, workload=_WIDE)
     return _compared(
-        "HDMM is poor at questions on three or four attributes of Jm1 and Adult.", found, True, "HDMM there"
+        "HDMM is poor at questions on three or four attributes of Jm1 and Adult.", ratios, True, "HDMM there"
     )
 
 
@@ -148,26 +150,26 @@ def _dawa_is_worse(rows: Sequence[Row]) -> Claim:
 
 
 def _privbayes_is_worse(rows: Sequence[Row]) -> Claim:
-    found = relative(rows, method="privbayes")
+    ratios = relative(rows, method="privbayes")
     return _compared(
         "HDPView is a little more accurate than PrivBayes in many cases.",
-        found,
+        ratios,
         True,
         "PrivBayes on all datasets",
     )
 
 
 def _privbayes_on_adult(rows: Sequence[Row]) -> Claim:
-    found = relative(rows, method="privbayes", dataset="adult")
+    ratios = relative(rows, method="privbayes", dataset="adult")
     return _compared(
-        "On Adult PrivBayes is slightly more accurate than HDPView.", found, False, "PrivBayes on Adult"
+        "On Adult PrivBayes is slightly more accurate than HDPView.", ratios, False, "PrivBayes on Adult"
     )
 
 
 def blocks_of(rows: Sequence[Row], dataset: str, method: str) -> float | None:
     """Mean number of blocks of a method on a dataset."""
-    found = [row["blocks"] for row in chosen(rows, dataset=dataset, method=method) if row["blocks"]]
-    return found[0] if found else None
+    numbers = [row["blocks"] for row in chosen(rows, dataset=dataset, method=method) if row["blocks"]]
+    return numbers[0] if numbers else None
 
 
 def _fewer_blocks(rows: Sequence[Row]) -> Claim:
@@ -194,12 +196,12 @@ def _controlled_cuts(rows: Sequence[Row]) -> Claim:
         "However many attributes PrivTree cuts at a time, HDPView's error is smaller on Numerical-adult "
         "and Jm1."
     )
-    found = [row for row in rows if row["method"].startswith("privtree") and row["relative_rmse"] is not None]
-    if not found:
+    trees = [row for row in rows if row["method"].startswith("privtree") and row["relative_rmse"] is not None]
+    if not trees:
         return Claim(text, None, "not measured in this run")
     best = [
-        min(chosen(found, dataset=name), key=lambda row: row["rmse"])
-        for name in dict.fromkeys(row["dataset"] for row in found)
+        min(chosen(trees, dataset=name), key=lambda row: row["rmse"])
+        for name in dict.fromkeys(row["dataset"] for row in trees)
     ]
     told = ", ".join(
         f"{row['method'].split('=')[-1]} on {row['dataset']} ({number(row['relative_rmse'])} times "
@@ -208,7 +210,7 @@ def _controlled_cuts(rows: Sequence[Row]) -> Claim:
     )
     return Claim(
         text,
-        all(row["relative_rmse"] > 1 for row in found),
+        all(row["relative_rmse"] > 1 for row in trees),
         f"PrivTree is at its best with this many attributes at a time: {told}",
     )
 
@@ -217,18 +219,18 @@ def _growing(rows: Sequence[Row]) -> Claim:
     text = (
         "As attributes are added to Adult, HDPView starts ahead of PrivBayes and PrivBayes then gains on it."
     )
-    found = [
+    growing = [
         row["relative_rmse"]
         for row in chosen(rows, method="privbayes", workload="random-2d")
         if row["relative_rmse"] is not None
     ]
-    if len(found) < 2:
+    if len(growing) < 2:
         return Claim(text, None, "not measured in this run")
     evidence = (
-        f"PrivBayes' relative RMSE of random 2-D ranges goes from {number(found[0])} with the fewest to "
-        f"{number(found[-1])} with all"
+        f"PrivBayes' relative RMSE of random 2-D ranges goes from {number(growing[0])} with the fewest to "
+        f"{number(growing[-1])} with all"
     )
-    return Claim(text, found[0] > 1 and found[-1] < found[0], evidence)
+    return Claim(text, growing[0] > 1 and growing[-1] < growing[0], evidence)
 
 
 def _map(rows: Sequence[Row]) -> Claim:

@@ -1,8 +1,7 @@
-"""Constants of typical intervals that were chosen and not derived, each chosen again without the table that
-it is then tried on.
+"""Choose each constant of typical intervals again, leaving out the table on which it is then tested.
 
-Every constant has a smaller and a larger value beside the one in use. A view is built once per table; for
-each value its errors are measured anew, as a build does, and the same questions are asked.
+Each constant is tried with a smaller and a larger value. A view is built once per table; for each value its
+errors are measured again, as in a build, and the same questions are asked.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.progress import Progress
 from hdpview.pview import PView
-from hdpview.query.errors import ends, kernels
+from hdpview.query.errors import kernels
 from hdpview.view.quality import prior_quality
 from hdpview_bench.coverage import (
     DEFAULT_LIMITS,
@@ -42,12 +41,12 @@ from hdpview_bench.workers import Limits, Stopped, in_processes
 
 METHOD = "mixture"
 _HOLDS = 0.9
-_MAY_MISS = 0.02  # of the cells, before a wider value is taken
+_MAY_MISS = 0.02  # share of cells below 90%, above which a wider value is chosen
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant of a module of hdpview, and the factors that it is tried with."""
+    """A constant in an hdpview module, and the factors to try."""
 
     where: str
     name: str
@@ -60,12 +59,12 @@ class Constant:
 
     @property
     def module(self) -> ModuleType:
-        """Where it stands."""
+        """The module that defines it."""
         return import_module(f"hdpview.{self.where}")
 
     @contextmanager
     def times(self, factor: float) -> Iterator[None]:
-        """As if it had another value."""
+        """Multiply it by a factor for the duration of the block."""
         value = getattr(self.module, self.name)
         setattr(self.module, self.name, _scaled(value, factor))
         _forget()
@@ -81,20 +80,22 @@ def _scaled(value: Any, factor: float) -> Any:
 
 
 def _forget() -> None:
-    """What was computed with another value."""
+    """Drop what was cached with another value."""
     kernels.error_model.cache_clear()
-    ends.typical_tail.cache_clear()
 
 
 _SMALL_STEPS = (0.85, 1.0, 1.15)
 CONSTANTS = (
-    Constant("query.errors.ends", "_TAIL_SCALE", _SMALL_STEPS),
     *(
         Constant("query.errors.kernels", name)
-        for name in ("EMPTY_CODE_NOISE", "WITHIN_BIN_DEPENDENCE", "MIN_ERROR_RECORDS", "UNEVEN_WITHIN_BIN")
+        for name in (
+            "KEPT_NOISE",
+            "HIDDEN_DEPARTURE",
+            "EMPTY_CODE_NOISE",
+            "MIN_ERROR_RECORDS",
+            "UNEVEN_WITHIN_BIN",
+        )
     ),
-    Constant("query.errors.kernels", "KEPT_NOISE"),
-    Constant("query.errors.kernels", "HIDDEN_DEPARTURE"),
     Constant("query.errors.codes", "RARE_SHARE"),
     *(
         Constant("view.quality", name)
@@ -103,7 +104,6 @@ CONSTANTS = (
     Constant("methods.quality", "_HELD", _SMALL_STEPS),
     Constant("methods.quality", "_SEEN"),
     Constant("methods.quality", "_OF_MODEL"),
-    Constant("methods.quality", "_MEAN_ERROR", _SMALL_STEPS),
 )
 Setting = tuple[str, float]  # a constant's title, and its factor
 
@@ -111,23 +111,23 @@ Setting = tuple[str, float]  # a constant's title, and its factor
 def measure_settings(
     plan: CoveragePlan, constants: Sequence[Constant], task: Build
 ) -> dict[Setting, dict[str, Tally]]:
-    """Build one view with fresh noise, and ask it with every value of every constant. Runs in a process of
-    its own.
+    """Build one view with fresh noise, and question it with every value of every constant. Runs in its own
+    process.
     """
     recoded = recoded_table(task.dataset, plan.data_dir)
     view = build(recoded.exact_rows(), recoded.schema, task.epsilon, method=METHOD, threads=1, ledger=False)
     epsilon = Fraction(task.epsilon) * measurement.QUALITY_SHARE
-    found = {}
+    tallies = {}
     for constant in constants:
         for factor in constant.factors:
             with constant.times(factor):
                 again = _measured_again(view, recoded.counts, epsilon)
-                found[constant.title, factor] = ask(again, recoded, plan, task.trial)
-    return found
+                tallies[constant.title, factor] = ask(again, recoded, plan, task.trial)
+    return tallies
 
 
 def _measured_again(view: PView, counts: Any, epsilon: Fraction) -> PView:
-    """A view with its errors measured as constants now are."""
+    """The view with its errors measured under the current constants."""
     part = view.parts[0]
     part = replace(part, quality=prior_quality(part.components, part.tables))
     quality = measurement.measure_quality(part, counts, Mechanism(epsilon, Randomness.fresh()))
@@ -141,8 +141,8 @@ def left_out_rows(
     n_workers: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[Row], list[str]]:
-    """One row per constant: what is chosen without each table, and how intervals do on the table left out;
-    and what could not be done.
+    """One row per constant: the value chosen without each table, and how intervals perform on that table.
+    Also returns what failed.
 
     constants: all by default.
     """
@@ -153,7 +153,7 @@ def left_out_rows(
         for epsilon in plan.epsilons
         for trial in range(plan.trials)
     ]
-    found, problems = {}, []
+    tallies, problems = {}, []
     outcomes = in_processes(
         partial(measure_settings, plan, constants), iter(tasks), limits, n_workers or available_cores()
     )
@@ -161,21 +161,21 @@ def left_out_rows(
         if isinstance(outcome, Stopped):
             problems.append(f"{task.dataset} at ε = {task.epsilon}: {outcome.reason}")
         else:
-            found[task] = outcome
+            tallies[task] = outcome
         if progress is not None:
             progress(done / len(tasks), "trying constants")
-    if not found:
+    if not tallies:
         return [], problems
-    return [_row(constant, found) for constant in constants], problems
+    return [_row(constant, tallies) for constant in constants], problems
 
 
-def _row(constant: Constant, found: dict[Build, dict[Setting, dict[str, Tally]]]) -> Row:
+def _row(constant: Constant, tallies: dict[Build, dict[Setting, dict[str, Tally]]]) -> Row:
     by_factor = {
-        factor: summarise((task, settings[constant.title, factor]) for task, settings in found.items())
+        factor: summarise((task, settings[constant.title, factor]) for task, settings in tallies.items())
         for factor in constant.factors
     }
     chosen, left_out = Counter[float](), []
-    for dataset in dict.fromkeys(task.dataset for task in found):
+    for dataset in dict.fromkeys(task.dataset for task in tallies):
         best = choose(
             {factor: [row for row in rows if row["dataset"] != dataset] for factor, rows in by_factor.items()}
         )
@@ -190,19 +190,19 @@ def _row(constant: Constant, found: dict[Build, dict[Setting, dict[str, Tally]]]
 
 
 def choose(by_factor: dict[float, list[Row]]) -> float:
-    """The factor with the best interval score among those with few cells below 90 %, or with the fewest."""
+    """The factor with the best interval score among those with few cells below 90%, or with the fewest."""
     summaries = {factor: _summary(rows) for factor, rows in by_factor.items()}
-    enough = max(min(own["below 90 %"] for own in summaries.values()), _MAY_MISS)
-    holding = {factor: own for factor, own in summaries.items() if own["below 90 %"] <= enough}
+    enough = max(min(own["below 90%"] for own in summaries.values()), _MAY_MISS)
+    holding = {factor: own for factor, own in summaries.items() if own["below 90%"] <= enough}
     return min(holding, key=lambda factor: (holding[factor]["score"], abs(factor - 1.0)))
 
 
 def _summary(rows: Sequence[Row]) -> dict[str, float]:
-    """Share of cells below 90 %, the mean of all and the worst, and the mean interval score."""
+    """Share of cells below 90%, the mean of all and the worst, and the mean interval score."""
     many = [row for row in rows if row["questions"] >= 30] or list(rows)
     scores = [row["score"] for row in many if has_errors(row) and row["score"]]
     return {
-        "below 90 %": sum(row["typical"] < _HOLDS for row in many) / max(len(many), 1),
+        "below 90%": sum(row["typical"] < _HOLDS for row in many) / max(len(many), 1),
         "held": fmean(row["typical"] for row in many) if many else 1.0,
         "worst": min((row["typical"] for row in many), default=1.0),
         "score": fmean(scores) if scores else 0.0,

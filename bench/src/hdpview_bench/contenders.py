@@ -1,7 +1,7 @@
-"""Who takes part in a comparison, by the name it has on the command line: `hdpview`,
-`hdpview:bias_ratio=1.8`, `hdpview:a=1;b=2`, `mst`.
+"""The participants of a comparison, named as on the command line: `hdpview`, `hdpview:bias_ratio=1.8`,
+`hdpview:a=1;b=2`, `mst`.
 
-All of them have one interface, so the runner has no special cases.
+They share one interface, so the runner has no special cases.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hdpview.privacy.randomness import Randomness
 from hdpview_bench.peers import PEERS, package_of, peer_release
 from hdpview_bench.rivals import METHODS, method_named
 
-_MOST_SECONDS = 86_400.0  # the limits of the runner hold for the processes of its processes, and are smaller
+_MOST_SECONDS = 86_400.0  # the runner sets its own, lower limits on the processes it starts
 ALL = "all"
 
 
@@ -34,7 +34,7 @@ class Contender(Protocol):
         ...
 
     def for_workload(self, workload: str) -> Contender:
-        """The same, built for this workload."""
+        """The contender tuned to this workload."""
         ...
 
     def why_absent(self) -> str | None:
@@ -52,7 +52,7 @@ class Contender(Protocol):
 
 @runtime_checkable
 class KnownError(Protocol):
-    """A method whose expected error is known exactly, even where its release would be too large to make."""
+    """A method whose expected error is known exactly, even if its release would be too large to compute."""
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
         """Root of the mean expected squared error over the questions of a workload."""
@@ -96,8 +96,8 @@ class MethodContender:
 
 @dataclass(frozen=True)
 class PeerContender:
-    """A foreign implementation with its own noise, which needs δ > 0. It takes minutes, so it runs only if
-    named.
+    """An independent implementation with its own noise and δ > 0. It takes minutes, so it runs only on
+    request.
     """
 
     name: str
@@ -121,24 +121,24 @@ class PeerContender:
 
 
 def all_names() -> tuple[str, ...]:
-    """Our methods and the rivals that we implemented."""
+    """Our methods and the rivals implemented here."""
     return tuple(METHODS)
 
 
 def with_all(names: Sequence[str]) -> tuple[str, ...]:
     """The distinct names; `all`, or no name, means all of `all_names`."""
-    found = [one for name in names or (ALL,) for one in (all_names() if name == ALL else (name,))]
-    return tuple(dict.fromkeys(found))
+    all_chosen = [one for name in names or (ALL,) for one in (all_names() if name == ALL else (name,))]
+    return tuple(dict.fromkeys(all_chosen))
 
 
 def contender(text: str) -> Contender:
-    """The contender of this name, with the settings after it. Raises MethodError if there is none."""
+    """Parse a contender from its name and settings. Raises MethodError if the name is unknown."""
     name, _, written = text.partition(":")
     if text in PEERS:
         return PeerContender(text)
-    found = MethodContender(name, dict(_setting(part, text) for part in written.split(";") if part))
-    method_named(name, found.settings)
-    return found
+    chosen = MethodContender(name, dict(_setting(part, text) for part in written.split(";") if part))
+    method_named(name, chosen.settings)
+    return chosen
 
 
 def _setting(part: str, text: str) -> tuple[str, Any]:

@@ -36,7 +36,7 @@ LARGE = ("nycflights", "kddcup99_10pct")
 BUILDS_FILE = "coverage-builds.jsonl"
 DEFAULT_LIMITS = Limits(seconds=1200.0, memory_bytes=8 * 2**30)
 _NORMAL_95 = 1.96
-_FEWEST = 30  # questions of a cell that may be called the worst
+_FEWEST = 30  # minimum number of questions of a cell that may be called the worst
 
 
 def view_methods() -> tuple[str, ...]:
@@ -164,14 +164,14 @@ def measure_build(plan: CoveragePlan, task: Build) -> dict[str, Tally]:
 
 def ask(view: PView, recoded: Recoded, plan: CoveragePlan, trial: int) -> dict[str, Tally]:
     """Questions of every kind, the same for all methods and budgets."""
-    found = {}
+    tallies = {}
     for kind in plan.kinds:
         if n_attributes_of(kind) <= len(recoded.schema):
             rng = np.random.default_rng([trial, list(KINDS).index(kind)])
-            found[kind] = Tally.of(
+            tallies[kind] = Tally.of(
                 KINDS[kind](Asking(view, recoded, plan.n_questions, plan.confidence, rng)), plan.confidence
             )
-    return found
+    return tallies
 
 
 @lru_cache(maxsize=1)
@@ -198,8 +198,8 @@ def coverage_rows(
         for epsilon in plan.epsilons
         for method in plan.methods
     ]
-    found = {} if folder is None else _load(folder, plan)
-    missing = [task for task in tasks if task not in found]
+    tallies = {} if folder is None else _load(folder, plan)
+    missing = [task for task in tasks if task not in tallies]
     problems = []
     outcomes = in_processes(
         partial(measure_build, plan), iter(missing), limits, n_workers or available_cores()
@@ -208,12 +208,12 @@ def coverage_rows(
         if isinstance(outcome, Stopped):
             problems.append(f"{task.method} on {task.dataset} at ε = {task.epsilon}: {outcome.reason}")
         else:
-            found[task] = outcome
+            tallies[task] = outcome
             if folder is not None:
                 _save(folder, plan, task, outcome)
         if progress is not None:
             progress(done / len(missing), "measuring coverage")
-    measured = ((task, found[task]) for task in tasks if task in found)
+    measured = ((task, tallies[task]) for task in tasks if task in tallies)
     return summarise(measured), list(dict.fromkeys(problems))
 
 
@@ -230,12 +230,12 @@ def _save(folder: Path, plan: CoveragePlan, task: Build, tallies: dict[str, Tall
 
 
 def _load(folder: Path, plan: CoveragePlan) -> dict[Build, dict[str, Tally]]:
-    path, found = folder / BUILDS_FILE, {}
+    path, tallies = folder / BUILDS_FILE, {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         kept = json.loads(line)
         if kept["plan"] == _key(plan):
-            found[Build(**kept["build"])] = {kind: Tally(**sums) for kind, sums in kept["kinds"].items()}
-    return found
+            tallies[Build(**kept["build"])] = {kind: Tally(**sums) for kind, sums in kept["kinds"].items()}
+    return tallies
 
 
 def summarise(measured: Iterable[tuple[Build, dict[str, Tally]]]) -> list[Row]:
@@ -276,7 +276,7 @@ def has_errors(row: Row) -> bool:
     """Whether errors are large enough to compare widths: compared with an error far below one record, or a
     thousandth of a standard deviation, any interval is wide.
     """
-    least = 1e-3 if row["kind"] in ("mean", "rate", "median") else 1.0
+    least = 1e-3 if row["kind"] in ("mean", "rate", "median", "share") else 1.0
     return bool(row["rmse"] >= least)
 
 
@@ -309,7 +309,7 @@ def lead(rows: Sequence[Row]) -> list[str]:
             f"{_place(widest)}."
         ),
         (
-            f"Cells (table × method × kind × ε) where typical intervals held less than 93 %: {below} of "
+            f"Cells (table × method × kind × ε) where typical intervals held less than 93%: {below} of "
             f"{len(many)}."
         ),
         *([f"COUNT(*): held {held:,} of {builds:,}, one a build."] if totals else []),
@@ -319,23 +319,23 @@ def lead(rows: Sequence[Row]) -> list[str]:
 
 def _by_budget(rows: Sequence[Row]) -> list[str]:
     """A sentence per method and budget: the worst cell, guaranteed intervals that missed, and widths."""
-    found = []
+    sentences = []
     for method, epsilon in sorted({(row["method"], row["epsilon"]) for row in rows}):
         own = [row for row in rows if (row["method"], row["epsilon"]) == (method, epsilon)]
         many = [row for row in own if row["questions"] >= _FEWEST] or own
         missed = round(sum((1 - row["guaranteed"]) * row["questions"] for row in own))
         widths = [row["typical_width"] for row in many if has_errors(row) and row["typical_width"]] or [0.0]
         scores = [row["score"] for row in many if has_errors(row) and row["score"]] or [0.0]
-        found.append(
+        sentences.append(
             f"{method}, ε = {epsilon:g}: held {np.mean([row['typical'] for row in many]):.1%}, score "
             f"{np.mean(scores):.2f} on average and {max(scores):.2f} at worst; "
             f"worst {min(row['typical'] for row in many):.1%}, "
-            f"{sum(row['typical'] < 0.93 for row in many)} of {len(many)} cells below 93 %; guaranteed "
+            f"{sum(row['typical'] < 0.93 for row in many)} of {len(many)} cells below 93%; guaranteed "
             f"missed {missed:,} of {sum(row['questions'] for row in own):,}; typical width "
             f"{np.mean(widths):.1f} on average, {np.median(widths):.1f} in the median, "
             f"{np.quantile(widths, 0.9):.1f} at the 90th percentile."
         )
-    return found
+    return sentences
 
 
 def _place(row: Row) -> str:

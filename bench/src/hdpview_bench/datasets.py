@@ -25,7 +25,7 @@ from hdpview_bench.extremes import EXTREMES, extreme_counts
 from hdpview_bench.originals import fetched
 
 HOSPITAL = "hospital"
-# Of a number with many values, in a table of your own.
+# Number of bins for numbers with many values in a user's own table.
 OWN_BINS = 100
 OWN_FILE = ".parquet"
 _INVENTED = {HOSPITAL: "Hospital (invented)"}
@@ -91,7 +91,9 @@ def _text_to_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _with_gaps_below(table: pa.Table) -> pa.Table:
-    """Any table: dates and truth values become numbers, and missing numbers fall one bin below the lowest."""
+    """Prepare any table: dates and booleans become numbers, and missing numbers go one bin below the
+    lowest.
+    """
     columns = []
     for column in table.columns:
         if pa.types.is_temporal(column.type):
@@ -138,7 +140,7 @@ DATASETS = {
     "gowalla": Dataset("Gowalla", "gowalla", 1000, ("lat", "lon"), prepare=_on_earth),
     "nycflights": Dataset("NYC flights", "nycflights", 100, prepare=_with_nulls_below),
     "kddcup99_10pct": Dataset(
-        "KDD Cup 1999, 10 %", "kddcup99_10pct", 100, dropped=("num_outbound_cmds", "is_host_login")
+        "KDD Cup 1999, 10%", "kddcup99_10pct", 100, dropped=("num_outbound_cmds", "is_host_login")
     ),
     # Tables of 17 to 41 columns.
     "heart": Dataset("Heart", "heart", OWN_BINS, prepare=_with_gaps_below),
@@ -161,13 +163,13 @@ def dataset_title(name: str) -> str:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Datasets, by either name, each once: in the order of `DATASETS`, others after them."""
+    """The distinct datasets, by either name, in the order of `DATASETS`; others follow."""
     known = [*DATASETS, *(dataset.title for dataset in DATASETS.values())]
     return sorted(dict.fromkeys(names), key=lambda name: known.index(name) if name in known else len(known))
 
 
 def dataset_counts(name: str, data_dir: Path | None) -> SparseCounts:
-    """Occupied cells of a dataset; the invented ones are always there.
+    """Occupied cells of a dataset. Invented datasets need no files.
 
     `adult@4` is Adult's first four columns, `adult#3000` a random 3,000 of its records, the same in each run.
     A name that ends in `.parquet` is a table of your own: the path of its file.
@@ -188,7 +190,7 @@ def dataset_counts(name: str, data_dir: Path | None) -> SparseCounts:
 
 
 def some_rows(counts: SparseCounts, n_rows: str) -> SparseCounts:
-    """That many of the records, drawn without replacement. The bins stay those of the whole table."""
+    """A sample of the records, drawn without replacement. Bins stay those of the whole table."""
     n_records = int(counts.exact_counts.sum())
     if not n_rows.isdecimal() or not 1 <= int(n_rows) <= n_records:
         raise DataError(f"# must be followed by a number of rows to keep, 1 to all, not {n_rows!r}.")
@@ -213,8 +215,8 @@ def first_columns(counts: SparseCounts, n_columns: str) -> SparseCounts:
 
 
 def load(name: str, data_dir: Path | None) -> SparseCounts:
-    """Occupied cells of a dataset as the paper saw them, from a folder of Parquet files or, without one,
-    fetched where it is published.
+    """Occupied cells of a dataset as in the paper, from a folder of Parquet files or, without one,
+    downloaded.
     """
     if name.endswith(OWN_FILE):
         return discretise(_with_gaps_below(_read(Path(name))), OWN_BINS)

@@ -1,5 +1,5 @@
-"""The paper's experiments as plans for the runner, and what one release each shows: blocks and their
-deviations, sizes, maps.
+"""The paper's experiments as plans for the runner, and what single releases show: blocks, deviations, sizes,
+maps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QUICK_WORKLOADS = ("range-1d", "marginal-2", "prefix-2d", "random-2d", "random-3
 GROWTH_WORKLOADS = ("marginal-2", "random-2d")
 GROWTH_METHODS = ("hdpview", "privbayes", "hdmm")
 EPSILON = "1.0"
-BYTES_PER_CELL = 4  # of a noisy count in a dense array: what the paper's own sizes come to
+BYTES_PER_CELL = 4  # of a noisy count in a dense array; reproduces the sizes in the paper
 GRIDS: dict[str, tuple[float, ...]] = {
     "partition_share": (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
     "converge_share": (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95),
@@ -42,7 +42,7 @@ _CUTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 
 @dataclass(frozen=True)
 class Scope:
-    """All experiments of one report: which tables stand where the paper has its own, and the plans."""
+    """All experiments of one report: the tables that replace the paper's, and the plans."""
 
     main: Plan
     cuts: tuple[Plan, ...]
@@ -64,9 +64,7 @@ def choose(
     quick: bool,
     row_seconds: float = 400.0,
 ) -> Scope:
-    """Experiments on these tables; where the paper's own is not among them, the first one stands in for
-    it.
-    """
+    """Plan experiments on these tables; the first one replaces any table of the paper that is missing."""
     main = tuple(datasets) or (SEVEN if data_dir is not None else (HOSPITAL,))
     known = with_all(methods)
     few = min(trials, 2) if quick else trials
@@ -124,8 +122,8 @@ def choose(
 
 
 def table_facts(name: str, data_dir: Path | None) -> dict[str, Any]:
-    """What the paper tells of a table: records, columns, of which categories, cells, mean variance of the
-    normalised columns.
+    """The facts that the paper lists for a table: records, columns, categorical columns, cells, mean variance
+    of the normalised columns.
     """
     counts = dataset_counts(name, data_dir)
     weights, codes = counts.exact_counts.astype(float), counts.exact_codes.astype(float)
@@ -151,15 +149,13 @@ def file_bytes(name: str, data_dir: Path | None) -> int:
 
 
 def one_release(method: str, name: str, data_dir: Path | None) -> tuple[SparseCounts, Leaves]:
-    """A fresh release, as the boxes it consists of."""
+    """The boxes of a fresh release."""
     counts = dataset_counts(name, data_dir)
     return counts, leaves_of(contender(method).release(counts, exact_epsilon(EPSILON), Randomness.fresh()))
 
 
 def deviations(method: str, name: str, data_dir: Path | None) -> tuple[NDArray[np.float64], int]:
-    """Absolute deviation of each block that holds records, and how many blocks hold none. Exact, so for
-    benchmarks alone.
-    """
+    """Absolute deviation of each occupied block, and the number of empty ones. Exact: for benchmarks only."""
     counts, leaves = one_release(method, name, data_dir)
     place, volume, n_leaves = leaves.locate(counts.exact_codes.astype(np.int64))
     occupied, first, group = np.unique(place, return_index=True, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Invented tables at the edges of what tables can be: what holds on them holds on most."""
+"""Invented tables with extreme properties: what holds on them should hold on most tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _uniform(rng: Generator) -> Rows:
 
 
 def _function(rng: Generator) -> Rows:
-    """The second attribute is a function of the first, the fourth of the third; in no order."""
+    """The second attribute is a function of the first, and the fourth of the third, neither monotone."""
     rows = _uniform(rng)
     for a, b in ((0, 1), (2, 3)):
         image = rng.integers(0, _SIZES[b], _SIZES[a])
@@ -35,7 +35,7 @@ def _function(rng: Generator) -> Rows:
 
 
 def _heavy_tails(rng: Generator) -> Rows:
-    """Few values have most records, and attributes share what makes a record rare."""
+    """A few values hold most records, and rarity is correlated across attributes."""
     common = rng.pareto(1.0, (N_ROWS, 1))
     rows = (common * rng.pareto(1.2, (N_ROWS, len(_SIZES)))).astype(np.int64)
     clipped: Rows = np.minimum(rows, np.array(_SIZES) - 1)

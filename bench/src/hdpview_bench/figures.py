@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 Row = Mapping[str, Any]
-MOST_TIMES = 100.0  # relative errors beyond are cut off in the picture, as in the paper; the tables have them
+MOST_TIMES = 100.0  # larger relative errors are cut off in the picture, as in the paper; the tables show them
 _COLOURS = [
     "#1b2a41",
     "#4c78a8",
@@ -34,7 +34,7 @@ _COLOURS = [
 
 
 def _named(row: Row) -> dict[str, Any]:
-    """A row with the names that people read; what a picture does not need is left out."""
+    """A row with display names, without the fields that a picture does not need."""
     return {
         "dataset": dataset_title(row["dataset"]),
         "method": METHOD_NAMES.get(row["method"], row["method"]),
@@ -120,14 +120,14 @@ def numbers_of_blocks(rows: Sequence[Row]) -> alt.Chart:
     )
 
 
-def deviation_histogram(found: Mapping[str, tuple[NDArray[np.float64], int]]) -> alt.Chart:
+def deviation_histogram(deviations: Mapping[str, tuple[NDArray[np.float64], int]]) -> alt.Chart:
     """Blocks by their absolute deviation; blocks without records count as deviation 0."""
     import altair as alt
 
     edges = [0.0, 1e-9, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1e9]
     labels = ["0", "≤1", "≤2", "≤5", "≤10", "≤20", "≤50", "≤100", "≤200", "≤500", "≤1000", ">1000"]
     rows = []
-    for method, (deviation, n_empty) in found.items():
+    for method, (deviation, n_empty) in deviations.items():
         counts = np.histogram(deviation, bins=edges)[0]
         counts[0] += n_empty
         rows += [
@@ -154,7 +154,7 @@ def deviation_histogram(found: Mapping[str, tuple[NDArray[np.float64], int]]) ->
 
 
 def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = False) -> alt.Chart:
-    """RMSE against something, a line per method and a panel per `panel`, each with its own scales."""
+    """RMSE against `x`, one line per method and one panel per `panel`, each with its own scales."""
     import altair as alt
 
     shown = [
@@ -174,9 +174,7 @@ def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = Fal
 
 
 def error_lines(rows: Sequence[Row], x: str, x_title: str) -> alt.FacetChart:
-    """RMSE in percent of the rows against something, both logarithmic: a line per method, a panel per
-    workload.
-    """
+    """RMSE in percent of the rows, both axes logarithmic: one line per method, one panel per workload."""
     import altair as alt
 
     shown = [
@@ -198,15 +196,15 @@ def error_lines(rows: Sequence[Row], x: str, x_title: str) -> alt.FacetChart:
     return layered.facet(alt.Facet("workload:N", title=None, sort=None), columns=3)
 
 
-def partitions(found: Mapping[str, tuple[Ints, Ints]], side: int = 480) -> alt.HConcatChart:
+def partitions(bounds: Mapping[str, tuple[Ints, Ints]], side: int = 480) -> alt.HConcatChart:
     """Borders of two-attribute blocks, a square per release. The first attribute runs to the right.
 
-    found: lower and upper codes of all blocks by name of the release, half-open, shape (n_blocks, 2).
+    bounds: lower and upper codes of all blocks by name of the release, half-open, shape (n_blocks, 2).
     """
     import altair as alt
 
     squares = []
-    for name, (lower, upper) in found.items():
+    for name, (lower, upper) in bounds.items():
         rows = [
             {"x": x1, "y": y1, "x2": x2, "y2": y2}
             for (x1, y1), (x2, y2) in zip(lower.tolist(), upper.tolist(), strict=True)

@@ -1,7 +1,6 @@
-"""Latency of brushing: time from a mouse move until all other charts are redrawn, measured in a real browser.
+"""Latency of brushing: the time from a mouse move until all other charts are redrawn, in a real browser.
 
-Headless Chromium, driven by Playwright, opens the explorer of its own server and draws a range over every
-ordered attribute.
+Playwright drives headless Chromium: it opens the explorer and draws a range over every ordered attribute.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ import numpy as np
 from hdpview.domain import Ordered
 from hdpview.errors import HdpviewError
 from hdpview.pview import PView
-from hdpview_bench.serve import BETWEEN_MOVES, running_server
+from hdpview_bench.serve import BETWEEN_MOVES, percentiles, running_explorer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright
 
-_MOST_MOVES = 20  # of one gesture
-_LEAST_BINS = 4  # of an attribute that is worth a gesture
+_MOST_MOVES = 20  # number of moves of one gesture
+_LEAST_BINS = 4  # minimum number of bins of an attribute for a gesture
 _DRAWN = (0.1, 0.9)  # shares of a chart's width between which the range is drawn
 _WINDOW = {"width": 1400, "height": 1000}
-# The headless shell first: half of the work, the same pages.
+# Prefer the headless shell, which renders the same pages with half the work.
 _BROWSERS = (
     "chromium-headless-shell",
     "chromium",
@@ -56,7 +55,7 @@ _WATCH = """(chart) => {
 
 
 def gesture_row(view: Path) -> dict[str, Any]:
-    """Draw a range over every ordered attribute; a row with the milliseconds from a move to the other charts
+    """Draw a range over every ordered attribute. Returns milliseconds from a move until the other charts are
     redrawn, and painted.
     """
     schema = PView.open(view).schema
@@ -68,30 +67,26 @@ def gesture_row(view: Path) -> dict[str, Any]:
             "the demo's."
         )
     driver = _playwright()
-    with running_server(view) as (port, _), driver as playwright:
+    with running_explorer(view) as (port, _), driver as playwright:
         browser = launch_chromium(playwright)
         moves = [move for chart in brushed for move in _moves_of_gesture(browser, port, chart, n_bins[chart])]
         browser.close()
-    redrawn, painted = (
-        np.array([move[key] - move["at"] for move in moves]) for key in ("redrawn", "painted")
-    )
+    redrawn, painted = ([move[key] - move["at"] for move in moves] for key in ("redrawn", "painted"))
     return {
         "gestures": len(brushed),
         "moves": len(moves),
-        **{f"redrawn_p{share}_ms": round(float(np.percentile(redrawn, share)), 1) for share in (50, 95)},
-        "redrawn_max_ms": round(float(redrawn.max()), 1),
-        **{f"painted_p{share}_ms": round(float(np.percentile(painted, share)), 1) for share in (50, 95)},
+        **percentiles("redrawn_", redrawn, (50, 95)),
+        "redrawn_max_ms": round(max(redrawn), 1),
+        **percentiles("painted_", painted, (50, 95)),
     }
 
 
 def _moves_of_gesture(browser: Browser, port: int, chart: int, n_bins: int) -> list[dict[str, float]]:
-    """One gesture on a fresh page: times of its moves. A first one, drawn from the other end, warms the page
-    up.
-    """
+    """Times of the moves of one gesture on a fresh page, after a warm-up gesture from the other end."""
     page = browser.new_page(viewport=_WINDOW)  # type: ignore[arg-type]
     page.goto(f"http://127.0.0.1:{port}/")
     page.wait_for_selector("body[data-shown]")
-    page.evaluate("document.getElementById('show-all').click()")  # of many attributes, too
+    page.evaluate("document.getElementById('show-all').click()")  # also on pages with many attributes
     page.wait_for_selector("body[data-shown]")
     n_moves = min(_MOST_MOVES, int(n_bins * (_DRAWN[1] - _DRAWN[0])))
     _draw(page, chart, _DRAWN[1], _DRAWN[0], n_moves)
@@ -99,9 +94,9 @@ def _moves_of_gesture(browser: Browser, port: int, chart: int, n_bins: int) -> l
     page.wait_for_selector("body[data-shown=everything]")
     page.evaluate(_WATCH, chart)
     _draw(page, chart, _DRAWN[0], _DRAWN[1], n_moves)
-    found: list[dict[str, float]] = page.evaluate("window.moves.filter((move) => move.painted)")
+    moves: list[dict[str, float]] = page.evaluate("window.moves.filter((move) => move.painted)")
     page.close()
-    return found
+    return moves
 
 
 def _draw(page: Page, chart: int, first: float, last: float, n_moves: int) -> None:
@@ -117,9 +112,8 @@ def _draw(page: Page, chart: int, first: float, last: float, n_moves: int) -> No
     for x in path:
         page.mouse.move(x, y)
         page.wait_for_timeout(1000 * BETWEEN_MOVES)
-        page.wait_for_selector(
-            "body[data-shown]"
-        )  # else a late answer would be taken for that of the next move
+        # Otherwise a late answer would be attributed to the next move.
+        page.wait_for_selector("body[data-shown]")
     page.mouse.up()
     page.wait_for_selector("body[data-shown]:not([data-shown=everything])")
 

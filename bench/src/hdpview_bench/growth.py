@@ -1,4 +1,4 @@
-"""How the error falls as a table grows, and as the budget does: subsamples of one table, and several ε."""
+"""Error against the size of the table and against the budget, from subsamples of one table and several ε."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIGURE = "growth.svg"
 
 
 def growth_plans(whole: Plan, steps: Sequence[int]) -> tuple[Plan, Plan]:
-    """Parts of a plan's one dataset, of so many rows, up to all of it at ε = 1; and the plan itself."""
+    """Two plans: subsamples of the dataset up to all of it, at ε = 1; and the plan itself, over all ε."""
     (dataset,) = whole.datasets
     n_records = _n_records(dataset, whole.data_dir)
     parts = [f"{dataset}#{n}" for n in steps if n < n_records]
@@ -40,7 +40,7 @@ def growth_rows(
     n_workers: int | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Measure what is missing in the folder, draw the figure there, and give the rows of both plans.
+    """Measure what the folder lacks, draw the figure there, and return the rows of both plans.
 
     Rows are those of `bench accuracy`, with what varies (`rows` or `epsilon`), the number of records, and the
     RMSE in percent of them.
@@ -60,7 +60,7 @@ def growth_rows(
 
 
 def _n_records(name: str, data_dir: Path | None) -> int:
-    """Of a subsample its name says it."""
+    """The name of a subsample ends in its size."""
     _, hash_sign, n_rows = name.partition("#")
     return int(n_rows) if hash_sign else int(dataset_counts(name, data_dir).exact_counts.sum())
 

@@ -35,13 +35,13 @@ from hdpview.privacy.ledger import Ledger
 from hdpview.pview import PView
 
 _EPSILON = Fraction(1, 100)
-_N_BUILDS = 4  # that a process gets through at most before it is killed
+_N_BUILDS = 4  # builds that a process can finish before it is killed
 _SCHEMA = Schema([Integer(name="a", min=0, max=99), Integer(name="b", min=0, max=99)])
 
 
 class _Noting(Hdpview):
-    """The paper's method, which notes when it is called: from here on noise is drawn, so the charge must be
-    on the disk.
+    """The paper's method, recording when it is called: from then on noise is drawn, so the charge must be on
+    disk.
     """
 
     def release(self, *words: Any, **names: Any) -> ViewRelease:
@@ -51,14 +51,12 @@ class _Noting(Hdpview):
 
 def kill_rounds(n_rounds: int, seed: int) -> Counter[str]:
     """Kill builds, and count the outcomes. Raises AssertionError if a promise is broken."""
-    rng, found = random.Random(seed), Counter[str]()
+    rng, events = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="hdpview-kill-") as name:
         folder = Path(name)
         (folder / "spill").mkdir()
-        tempfile.tempdir, before = (
-            str(folder / "spill"),
-            tempfile.tempdir,
-        )  # of this process and of those that start from it
+        # Temporary files of this process and its children go there.
+        tempfile.tempdir, before = str(folder / "spill"), tempfile.tempdir
         (folder / "table.csv").write_text(
             "a,b\n" + "".join(f"{i % 100},{i * 7 % 100}\n" for i in range(3_000)), encoding="utf-8"
         )
@@ -66,16 +64,14 @@ def kill_rounds(n_rounds: int, seed: int) -> Counter[str]:
         n_drawn = 0
         try:
             for _ in range(n_rounds):
-                n_drawn += _round(folder, rng, longest, found, n_drawn)
+                n_drawn += _round(folder, rng, longest, events, n_drawn)
         finally:
             tempfile.tempdir = before
-    return found
+    return events
 
 
 def _seconds_of_a_build(folder: Path) -> float:
-    """Time of a build once everything is loaded and compiled; it then is in every process that starts from
-    this one.
-    """
+    """Time of a build with everything loaded and compiled, as in the forked processes."""
     for _ in range(2):
         started = time.perf_counter()
         build(folder / "table.csv", _SCHEMA, _EPSILON, threads=1, ledger=False).save(folder / "view.pview")
@@ -83,13 +79,13 @@ def _seconds_of_a_build(folder: Path) -> float:
     return time.perf_counter() - started
 
 
-def _round(folder: Path, rng: random.Random, longest: float, found: Counter[str], drawn_before: int) -> int:
-    """One process that works until it is killed: how often it noted that a charge was on the disk.
+def _round(folder: Path, rng: random.Random, longest: float, events: Counter[str], drawn_before: int) -> int:
+    """Run one process until it is killed. Returns how often a charge was on disk before noise.
 
-    A third of the processes are killed at any moment of a build, a third just after noise was drawn; a third
-    do nothing but charge.
+    A third of the processes are killed at any moment of a build, a third just after noise was drawn, and a
+    third only charge.
     """
-    found["rounds"] += 1
+    events["rounds"] += 1
     mode = rng.choice(("any moment", "just after noise", "while charging"))
     reading, writing = os.pipe()
     process = os.fork()
@@ -103,12 +99,12 @@ def _round(folder: Path, rng: random.Random, longest: float, found: Counter[str]
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         lines = [first.strip(), *notes.read().splitlines()]
-    found[f"killed: {mode}"] += 1
-    found["killed between noise and saved view"] += lines[-1] == "drawing"
+    events[f"killed: {mode}"] += 1
+    events["killed between noise and saved view"] += lines[-1] == "drawing"
     n_drawn = lines.count("drawing") + lines.count("charged")
-    _check_ledger(folder, drawn_before + n_drawn, found)
-    _check_view(folder, found)
-    _check_spill(folder / "spill", found)
+    _check_ledger(folder, drawn_before + n_drawn, events)
+    _check_view(folder, events)
+    _check_spill(folder / "spill", events)
     return n_drawn
 
 
@@ -139,50 +135,50 @@ def _charge(folder: Path) -> None:
     os.write(1, b"charged\n")
 
 
-def _check_ledger(folder: Path, n_drawn: int, found: Counter[str]) -> None:
-    """Charges: at least one for each time noise was drawn; at most as many more as builds were killed between
-    the charge and the noise.
+def _check_ledger(folder: Path, n_drawn: int, events: Counter[str]) -> None:
+    """The ledger has at least one charge for each time noise was drawn, and at most one more per build killed
+    between charge and noise.
     """
     account = Ledger(folder / "ledger.sqlite")
     charges = account.charges("t")
     assert len(charges) >= n_drawn, "noise was drawn without an entry in the ledger"
-    assert len(charges) <= n_drawn + found["rounds"], "a charge without a build"
+    assert len(charges) <= n_drawn + events["rounds"], "a charge without a build"
     assert account.spent("t") == _EPSILON * len(charges)
-    found["charges"] = len(charges)
-    found["unfinished charges"] = sum(charge.state == "begun" for charge in charges)
+    events["charges"] = len(charges)
+    events["unfinished charges"] = sum(charge.state == "begun" for charge in charges)
 
 
-def _check_view(folder: Path, found: Counter[str]) -> None:
-    """The view is whole or absent. A killed process may leave the part it had written, under a hidden name;
-    nothing takes it for a view.
+def _check_view(folder: Path, events: Counter[str]) -> None:
+    """The view is complete or absent. A killed process may leave a partial file under a hidden name, which
+    nothing mistakes for a view.
     """
     try:
         view = PView.open(folder / "view.pview")
         assert view.count(None).estimate >= 0
-        found["whole views"] += 1
+        events["whole views"] += 1
     except ViewFileError:
         assert not (folder / "view.pview").exists(), "half a view"
-        found["no view yet"] += 1
+        events["no view yet"] += 1
     for part in folder.glob(".view.pview.*.part"):
-        found["parts left behind"] += 1
+        events["parts left behind"] += 1
         part.unlink()
-    for released in folder.glob("ledger-charge-*.released"):
-        found["builds to resume"] += 1
+    for released in folder.glob("ledger.sqlite-charge-*.released"):
+        events["builds to resume"] += 1
         released.unlink()
     known = {"table.csv", "ledger.sqlite", "ledger.sqlite-journal", "view.pview", "spill"}
-    assert {path.name for path in folder.iterdir()} <= known, "something else was left behind"
+    assert {path.name for path in folder.iterdir()} <= known, "other files were left behind"
 
 
-def _check_spill(spill: Path, found: Counter[str]) -> None:
-    """Directories of killed builds go when the next build opens its own. One that was killed before its lock
-    had a name stays, empty.
+def _check_spill(spill: Path, events: Counter[str]) -> None:
+    """The next build deletes directories of killed builds. If a build was killed before its lock had a name,
+    its empty directory remains.
     """
-    found["killed while a directory was open"] += any(spill.iterdir())
+    events["killed while a directory was open"] += any(spill.iterdir())
     with private_directory():
         pass
     for directory in spill.iterdir():
         assert {path.name for path in directory.iterdir()} <= {"in-use.new"}, "spilled rows were left behind"
-        found["empty directories left behind"] += 1
+        events["empty directories left behind"] += 1
         shutil.rmtree(directory)
 
 
@@ -194,8 +190,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     chosen = parser.parse_args(words)
-    found = kill_rounds(chosen.rounds, chosen.seed)
-    sys.stdout.write(json.dumps({"seed": chosen.seed, **found, "broken promises": 0}) + "\n")
+    events = kill_rounds(chosen.rounds, chosen.seed)
+    sys.stdout.write(json.dumps({"seed": chosen.seed, **events, "broken promises": 0}) + "\n")
     return 0
 
 

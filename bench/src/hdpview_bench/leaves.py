@@ -1,6 +1,4 @@
-"""Where a release's blocks lie: for pictures of them, and to find the block of each record. For benchmarks
-alone.
-"""
+"""The location of a release's blocks, for pictures and to find each record's block. For benchmarks only."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ class Leaves(Protocol):
 
 
 class BlockLeaves:
-    """Blocks that are held as boxes."""
+    """Blocks stored as boxes."""
 
     def __init__(self, lower: Ints, upper: Ints) -> None:
         self._lower, self._upper = lower, upper
@@ -49,7 +47,7 @@ class BlockLeaves:
 
 
 class SplitLeaves:
-    """Blocks that are held by split: a child of a split is a leaf unless it is split itself."""
+    """Blocks stored as a tree of splits: a child is a leaf unless it is split again."""
 
     def __init__(self, lower: Ints, upper: Ints, bit: Ints, n_blocks: int) -> None:
         self._lower, self._upper, self._bit, self._n_blocks = lower, upper, bit, n_blocks
@@ -62,7 +60,7 @@ class SplitLeaves:
         return lower.tobytes() + upper.tobytes()
 
     def _child(self, split: int, codes: Ints) -> tuple[Ints, Ints]:
-        """The half of each cut attribute that holds these codes."""
+        """The side of each split on which these codes lie."""
         lower, upper = self._lower[split].copy(), self._upper[split].copy()
         middle = middle_of(lower, upper)
         cut = self._bit[split] >= 0
@@ -107,7 +105,7 @@ class SplitLeaves:
 
 
 def leaves_of(release: Release) -> Leaves:
-    """The blocks of a release, however it holds them."""
+    """The blocks of a release, whatever its storage."""
     if isinstance(release, ViewRelease) and isinstance(blocks := release.components, Blocks):
         return BlockLeaves(blocks.lower.astype(np.int64), blocks.upper.astype(np.int64))
     if isinstance(release, PrivtreeRelease):

@@ -48,31 +48,31 @@ _LEARNING = 0.25
 # Share of rounds with an attribute of thousands of codes.
 _WIDE = 0.03
 Charged = Callable[[], object]
-# That a build may take before it is killed.
+# seconds before a build is killed
 _SECONDS = 300.0
-# Share of rounds with fits as large as those of real builds.
+# Share of rounds with fits as large as in real builds.
 _WHOLE_FITS = 0.1
 
 
 def rounds(n: int, seed: int, report: Callable[[str], object] | None = None) -> Counter[str]:
-    """Count the outcomes. Raises AssertionError if a charge is left without a result."""
-    found = Counter[str]()
+    """Run the rounds and count the outcomes. Raises AssertionError if a charge has no result."""
+    outcomes = Counter[str]()
     for method in ("mixture", "hdpview"):  # compiled once, for all processes that start from this one
         table = pa.table({"a": [1, 2], "b": [1, 1]})
         schema = hv.Schema([hv.Integer(name=name, min=0, max=9) for name in "ab"])
         hv.build(table, schema, 1, method=method, ledger=False, threads=1)
     for i in range(n):
         rng = random.Random(f"{seed}, {i}")
-        # Fits are most of the time of a build, and take little memory where they are small.
+        # Fits take most of the time of a build; small ones take little memory.
         fits = nullcontext() if rng.random() < _WHOLE_FITS else small_fits()
         with fits, tempfile.TemporaryDirectory(prefix="hdpview-lost-") as name:
             try:
-                found += _round(Path(name), rng)
+                outcomes += _round(Path(name), rng)
             except AssertionError as lost:
                 raise AssertionError(f"round {i} of seed {seed}: {lost}") from None
         if report is not None and (i + 1) % 100 == 0:
-            report(f"{i + 1:,} rounds: {found['charges']:,} charges, {found['resumed']:,} resumed")
-    return found
+            report(f"{i + 1:,} rounds: {outcomes['charges']:,} charges, {outcomes['resumed']:,} resumed")
+    return outcomes
 
 
 def _round(folder: Path, rng: random.Random) -> Counter[str]:
@@ -84,28 +84,28 @@ def _round(folder: Path, rng: random.Random) -> Counter[str]:
     code = _in_a_process(work, lambda: _limited(way, rng), rng)
     account = Ledger(folder / "hdpview-ledger.sqlite")
     ended = "finished" if code == 0 else "refused" if code == 2 else "broken off"
-    found = Counter({f"{what}{way}: {ended}": 1})
+    outcomes = Counter({f"{what}{way}: {ended}": 1})
     charges = account.charges() if account.path.exists() else []
-    found["charges"] += len(charges)
+    outcomes["charges"] += len(charges)
     for charge in charges:
         if charge.state != FINISHED or not _is_there(folder, charge.epsilon):
             again = _in_a_process(partial(work, resume=True), lambda: None, rng, patience=3_600)
             assert again == 0, f"charge {charge} of {options} ({way}) is lost: exit code {again}"
             assert _is_there(folder, charge.epsilon)
             assert len(account.charges()) == len(charges), "resuming was charged"
-            found["resumed"] += 1
-    return found
+            outcomes["resumed"] += 1
+    return outcomes
 
 
 def _is_there(folder: Path, epsilon: Fraction) -> bool:
-    """Whether a view that opens, or a draft that loads, was left for a charge."""
+    """Whether a charge left a view that opens or a draft that loads."""
     if (draft := folder / "t.toml").exists():
         return "learnt_epsilon" in draft.read_text("utf-8")
     return (place := folder / "v.pview").exists() and hv.open(place).manifest.epsilon == epsilon
 
 
 def _asked(rng: random.Random) -> tuple[hv.Schema, pa.Table, dict[str, Any]]:
-    """A random schema, table, and arguments of a build."""
+    """A random schema and table, and random arguments of a build."""
     n = rng.choice([0, 1, 5, 60, 500, 2_000])
     numbers = np.random.default_rng(rng.getrandbits(32))
     sizes = [rng.choice([1, 2, 3, 7, 20, 300]) for _ in range(rng.randint(1, 5))]
@@ -113,7 +113,7 @@ def _asked(rng: random.Random) -> tuple[hv.Schema, pa.Table, dict[str, Any]]:
         sizes[0] = rng.choice([3_000, 60_001])
     options: dict[str, Any] = {"epsilon": f"{10 ** rng.uniform(-9, 6):.3g}"}
     if rng.random() < 0.15:
-        # Where epsilon is huge every cell becomes a block: no more of them than a build counts in a second.
+        # With a huge epsilon every cell becomes a block, so limit the cells to those counted in a second.
         options, sizes = {**options, "method": "hdpview"}, [min(size, 20) for size in sizes[:3]]
     elif rng.random() < 0.2:
         options["delta"] = "1e-7"
@@ -155,13 +155,15 @@ def _build(
         charged()
 
     source = folder / "t.parquet"
-    saver.save(hv.build(source, schema, threads=1, on_charge=on_charge, resume=resume, **options))
+    saver.save(
+        hv.build(source, schema, threads=1, accept_losses=True, on_charge=on_charge, resume=resume, **options)
+    )
 
 
 def _learn(
     folder: Path, _schema: hv.Schema, options: dict[str, Any], charged: Charged, resume: bool = False
 ) -> None:
-    """As `hdpview schema draft --learn-bounds-epsilon`."""
+    """Learn bounds as `hdpview schema draft --learn-bounds-epsilon` does."""
     source, receipts = str(folder / "t.parquet"), list[Receipt]()
     unit, k = options.get("privacy_unit"), options.get("max_rows", 1)
     epsilon, delta = exact_epsilon(options["epsilon"]), exact_delta(options.get("delta", 0))
@@ -186,10 +188,10 @@ def _learn(
 def _in_a_process(
     work: Callable[..., None], limit: Charged, rng: random.Random, patience: float = _SECONDS
 ) -> int:
-    """Exit code of some work: 0, 2 where it was refused in words, else it broke off, or was killed after so
-    many seconds.
+    """Run some work in a process. Returns 0, 2 if it was refused with a message, or another code if it failed
+    or was killed.
     """
-    is_early = rng.random() < 0.2  # before the charge, else after it
+    is_early = rng.random() < 0.2  # before the charge, or else after it
     process = os.fork()
     if process == 0:
         code = 1

@@ -1,6 +1,6 @@
 """Mutants: plant one-line privacy bugs one by one, and report which check catches each.
 
-    python -m hdpview_bench.mutants [--all] [--only WORD]
+    python -m hdpview_bench.mutants [--all] [--only WORD] [--keep FILE]
 
 Each bug runs in a process of its own. Replay looks first, then the tests of the private side, then the audit;
 with `--all` all three look at every bug. A bug that can no longer be written, because an exact value refuses
@@ -34,13 +34,14 @@ _TESTS = (
     "tests/unit/test_architecture.py",
     "tests/unit/test_randomness.py",
     "tests/security/test_resume.py",
+    "tests/security/test_account.py",
 )
 _AUDIT_RUNS = 200
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug: in a module, one text instead of another that stands there once. charge: what it cheats."""
+    """A bug: a replacement of a text that occurs once in a module. charge: the promise it breaks."""
 
     charge: str
     what: str
@@ -50,7 +51,9 @@ class Mutant:
 
 
 def _mutants() -> Iterator[Mutant]:
-    """From `mutants.txt`: `@ charge | what | module`, lines `- ` of the module, lines `+ ` in their place."""
+    """Read `mutants.txt`: `@ charge | what | module`, then lines `- ` to replace and lines `+ ` to put in
+    their place.
+    """
     for text in (Path(__file__).parent / "mutants.txt").read_text(encoding="utf-8").split("@ ")[1:]:
         first, *lines = text.rstrip("\n").split("\n")
         charge, what, module = first.split(" | ")
@@ -62,7 +65,7 @@ MUTANTS = tuple(_mutants())
 
 
 def plant(mutant: Mutant) -> None:
-    """Put a bug into this process: functions keep their places and get other code."""
+    """Plant a bug in this process: functions keep their identity and get other code."""
     module = importlib.import_module(f"hdpview.{mutant.module}")
     file = Path(str(module.__file__))
     source = file.read_text(encoding="utf-8")
@@ -83,7 +86,7 @@ def plant(mutant: Mutant) -> None:
     if not planted:
         raise ValueError(f"{mutant.what}: no function of {file} has changed")
     if "TableShape" in mutant.new:
-        from hdpview.domain.tables import TableShape
+        from hdpview.domain.table_shapes import TableShape
 
         vars(module)["TableShape"] = TableShape
 
@@ -114,13 +117,13 @@ def _by_replay() -> str | None:
     problems = replay.all_problems()
     while True:
         try:
-            name, found = next(problems)
+            name, problem = next(problems)
         except StopIteration:
             return None
         except Exception as refusal:
             return f"{type(refusal).__name__}: {refusal}"
-        if found:
-            return f"{name}: {found[0]}"
+        if problem:
+            return f"{name}: {problem[0]}"
 
 
 def _by_tests() -> str | None:
@@ -138,11 +141,11 @@ def _by_audit() -> str | None:
 
     for method in ("mixture", "hdpview"):
         try:
-            found = audit(method, 1, runs=_AUDIT_RUNS)
+            result = audit(method, 1, runs=_AUDIT_RUNS)
         except Exception as refusal:
             return f"{type(refusal).__name__}: {refusal}"
-        if not found.passed:
-            return f"epsilon {found.lower_bound:.2f} seen where {found.claimed:g} is claimed"
+        if not result.passed:
+            return f"epsilon {result.lower_bound:.2f} seen where {result.claimed:g} is claimed"
     return None
 
 
@@ -150,7 +153,7 @@ _CATCHERS = {"replay": _by_replay, "tests": _by_tests, "audit": _by_audit}
 
 
 def caught_by(mutant: Mutant, *, look_on: bool = False) -> dict[str, str]:
-    """Who catches a bug, and by what: looked for in a process of its own, until somebody does."""
+    """The check that catches a bug, and its report. Each runs in its own process until one catches it."""
     reading, writing = os.pipe()
     process = os.fork()
     if process == 0:
@@ -179,22 +182,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m hdpview_bench.mutants", description=__doc__)
     parser.add_argument("--all", action="store_true", help="run all three checks on every bug")
     parser.add_argument("--only", default="", help="bugs whose description matches this pattern")
+    parser.add_argument("--keep", type=Path, help="file of results; a bug that it lists is not run again")
     asked = parser.parse_args()
-    # Everything is loaded, and compiled, before the first process forks.
+    known = asked.keep.read_text("utf-8") if asked.keep is not None and asked.keep.exists() else ""
+    # Load and compile everything before the first process forks.
     clean = _by_replay()
     if clean is not None:
-        sys.stdout.write(f"Replay finds fault with the code as it is: {clean}\n")
+        sys.stdout.write(f"Replay reports a problem in the unchanged code: {clean}\n")
         return 1
     chosen = [one for one in MUTANTS if re.search(asked.only, f"{one.charge}, {one.what}")]
+    chosen = [one for one in chosen if f"{one.charge}, {one.what} (" not in known]
     n_caught = n_by_replay = 0
     for mutant in chosen:
         started = time.monotonic()
-        found = caught_by(mutant, look_on=asked.all)
-        n_caught += bool(found.keys() - {"broken"})
-        n_by_replay += "replay" in found
-        who = "; ".join(f"{name}: {why}" for name, why in found.items()) or "NOBODY"
-        sys.stdout.write(f"{mutant.charge}, {mutant.what} ({time.monotonic() - started:.0f} s): {who}\n")
+        caught = caught_by(mutant, look_on=asked.all)
+        n_caught += bool(caught.keys() - {"broken"})
+        n_by_replay += "replay" in caught
+        who = "; ".join(f"{name}: {why}" for name, why in caught.items()) or "NOBODY"
+        line = f"{mutant.charge}, {mutant.what} ({time.monotonic() - started:.0f} s): {who}\n"
+        sys.stdout.write(line)
         sys.stdout.flush()
+        if asked.keep is not None:
+            with asked.keep.open("a", encoding="utf-8") as file:
+                file.write(line)
     sys.stdout.write(f"{n_caught} of {len(chosen)} caught, {n_by_replay} by replay.\n")
     return int(n_caught < len(chosen))
 

@@ -1,7 +1,7 @@
 """A literal implementation of the paper's method in plain Python: it scores every cut by splitting the cells.
 
-It is slow but obviously correct, and serves as the baseline for speed. It uses Python's random numbers, so
-its output is not private.
+Slow but obviously correct: the baseline for speed. It uses Python's random numbers, so its output is not
+private.
 """
 
 from __future__ import annotations

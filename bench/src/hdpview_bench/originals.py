@@ -1,8 +1,7 @@
 """The public originals of the paper's datasets: downloaded once, checked, and cached as Parquet files.
 
-Adult's two files are checked by SHA-256. For the others no checksum could be established from independent
-sources, so their rows and columns are checked instead, and the documentation says so. Nothing here is needed
-where the tables lie in a folder of one's own.
+Adult's two files are checked by SHA-256. No independent checksum exists for the others, so their rows and
+columns are counted instead, as the documentation states. Tables in a local folder need none of this.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from hdpview.errors import DataError
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 OPENML = "https://www.openml.org/data/get_csv"
-_OFF_BY = 10  # rows: what the publishers state is rounded in places
+_OFF_BY = 10  # rows; some publishers state rounded numbers
 _ADULT = [
     *(
         "age",
@@ -42,7 +41,7 @@ _ADULT_NUMBERS = {"age", "fnlwgt", "education-num", "capital-gain", "capital-los
 
 @dataclass(frozen=True)
 class Original:
-    """Where a table is published, how to read it, and how many rows and columns it has. files: address and
+    """A published table: its address, how to read it, and its numbers of rows and columns. files: address and
     SHA-256 or None.
     """
 
@@ -53,7 +52,7 @@ class Original:
 
 
 def _adult(paths: list[Path]) -> pa.Table:
-    """The training file, then the test file without its first line and the dots behind its labels."""
+    """The training file, then the test file without its first line and the trailing dots of its labels."""
     tables = []
     for path, skipped in zip(paths, (0, 1), strict=True):
         options = csv.ReadOptions(column_names=_ADULT, skip_rows=skipped)
@@ -70,7 +69,7 @@ def _adult(paths: list[Path]) -> pa.Table:
 
 
 def _csv(paths: list[Path]) -> pa.Table:
-    """A file with a header; question marks are missing values, and the word None is a text like any other."""
+    """A file with a header; question marks are missing values, and the word None is an ordinary text."""
     options = csv.ConvertOptions(null_values=["?"], strings_can_be_null=True)
     return csv.read_csv(paths[0], convert_options=options)
 
@@ -102,9 +101,7 @@ ORIGINALS = {
 
 
 def fetched(name: str) -> Path:
-    """The table's Parquet file in the cache; the original is fetched and checked first where it is not
-    there.
-    """
+    """The table's cached Parquet file; if missing, the original is downloaded and checked first."""
     if name not in ORIGINALS:
         raise DataError(f"{name!r} is not fetched. Give a folder that holds {name}.parquet with --data-dir.")
     path = _cache() / f"{name}.parquet"
@@ -131,15 +128,15 @@ def _download(name: str, url: str, checksum: str | None) -> Path:
     pooch = _pooch()
     try:
         unpack = pooch.Unzip() if url.endswith(".zip") else None
-        found = pooch.retrieve(
+        path = pooch.retrieve(
             url, None if checksum is None else f"sha256:{checksum}", path=_cache(), processor=unpack
         )
-    except (OSError, ValueError) as problem:  # unreachable, or not the file whose checksum is known
+    except (OSError, ValueError) as problem:  # unreachable, or the checksum differs
         raise DataError(
             f"Cannot fetch {name!r} from {url}: {str(problem).splitlines()[0]} Give a folder that holds "
             f"{name}.parquet with --data-dir."
         ) from None
-    return Path(found[0] if isinstance(found, list) else found)
+    return Path(path[0] if isinstance(path, list) else path)
 
 
 def _pooch() -> Any:

@@ -1,4 +1,4 @@
-"""A report: Markdown beside its pictures, and the same as one HTML page with everything inside."""
+"""Write a report as Markdown with pictures beside it, and as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ code{background:#f3f3f3;padding:0 .2rem}
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, numbers to the right of the first column."""
+    """A Markdown table; columns after the first are right-aligned."""
     lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -31,9 +31,9 @@ def items(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart of Altair's, the name of its file, and what it shows.
+    """An Altair chart, its file name and its caption.
 
-    as_pixels: for thousands of marks, which are smaller as PNG than as SVG.
+    as_pixels: for charts with thousands of marks, where PNG is smaller than SVG.
     """
 
     name: str
@@ -74,7 +74,7 @@ def _image(figure: Figure, name: str) -> str:
 
 
 def _html(text: str, name: str, pictures: Mapping[str, bytes]) -> str:
-    """The page by itself: pictures are inside it."""
+    """The page with all pictures embedded."""
     from markdown_it import MarkdownIt
 
     body = MarkdownIt("commonmark").enable("table").render(text)
@@ -90,7 +90,7 @@ def _html(text: str, name: str, pictures: Mapping[str, bytes]) -> str:
 
 
 def svg(chart: Any) -> bytes:
-    """A chart of Altair's as SVG, without the descriptions of each mark: half of the file."""
+    """An Altair chart as SVG, without the descriptions of marks, which are half of the file."""
     import vl_convert
 
     text: str = vl_convert.vegalite_to_svg(chart.to_dict())
@@ -98,7 +98,7 @@ def svg(chart: Any) -> bytes:
 
 
 def png(chart: Any) -> bytes:
-    """A chart of Altair's as PNG."""
+    """An Altair chart as PNG."""
     import vl_convert
 
     content: bytes = vl_convert.vegalite_to_png(chart.to_dict(), scale=1.0)

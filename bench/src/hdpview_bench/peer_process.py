@@ -1,9 +1,9 @@
 """Run one foreign method in a separate process: `python peer_process.py IN.npz OUT.npz`. Imports nothing of
 this package.
 
-So it also runs under another interpreter, whose packages need not agree with ours. IN holds the records'
-codes (n, d), the number of codes of each attribute, the name of the method, ε, δ and a limit of computing
-time in seconds; OUT gets synthetic codes (d, m) and the weight of each.
+So it also runs under another interpreter with conflicting packages. IN holds the records' codes (n, d), the
+number of codes of each attribute, the name of the method, ε, δ and a limit of computing time in seconds; OUT
+gets synthetic codes (d, m) and the weight of each.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
 _MOST_TRIES = 8
-_AIM_MEGABYTES = 80  # of the model: what its authors ask for in comparisons, and the default of OpenDP
-_FEWEST_RECORDS = 2**18  # more than there are, with a weight: less is left to chance
+_AIM_MEGABYTES = 80  # of the model: recommended by its authors for comparisons, and OpenDP's default
+_FEWEST_RECORDS = 2**18  # more records than the table has, with smaller weights, to reduce sampling error
 
 
 def zcdp_budget(epsilon: float, delta: float) -> float:
-    """The largest ρ for which ρ-zCDP implies (ε, δ)-differential privacy, by the bound of Canonne, Kamath and
-    Steinke (2020).
+    """The largest ρ for which ρ-zCDP implies (ε, δ)-differential privacy (bound of Canonne, Kamath, Steinke
+    2020).
     """
     low, high = 0.0, epsilon
     for _ in range(100):
@@ -63,7 +63,7 @@ def opendp_codes(
     dp.enable_features("contrib")
     cuts = {
         f"a{i}": list(range(size - 1)) for i, size in enumerate(sizes) if size > 1
-    }  # of one code there is nothing to learn
+    }  # an attribute with one code has nothing to learn
     data = pl.LazyFrame({column: codes[:, int(column[1:])] for column in cuts})
 
     def table_with(rho: float) -> Any:
@@ -74,10 +74,10 @@ def opendp_codes(
 
     table = _despite_rounding(table_with, zcdp_budget(epsilon, delta))
     n_records, weight = _records_and_weight(float(table.model.total))
-    found = np.zeros((len(sizes), n_records), dtype=np.int64)
+    records = np.zeros((len(sizes), n_records), dtype=np.int64)
     for column, drawn in _records_of(table.model, n_records).items():
-        found[int(column[1:])] = drawn
-    return found, weight
+        records[int(column[1:])] = drawn
+    return records, weight
 
 
 def _records_of(model: Any, n_records: int) -> dict[str, Codes]:
@@ -93,13 +93,13 @@ def _records_of(model: Any, n_records: int) -> dict[str, Codes]:
         model.domain, [set(clique) for clique in model.cliques]
     )
     marginals = marginal_oracles.message_passing_stable(model.potentials.expand(list(tree.nodes)))
-    rng, found = np.random.default_rng(), dict[str, Codes]()
+    rng, records = np.random.default_rng(), dict[str, Codes]()
     for column in reversed(elimination):
         beside = {other for clique in tree.nodes if column in clique for other in clique}
-        parents = [other for other in found if other in beside]
+        parents = [other for other in records if other in beside]
         table = np.asarray(marginals.project((*parents, column)).datavector(flatten=False), dtype=np.float64)
-        found[column] = drawn_given([found[parent] for parent in parents], table, n_records, rng)
-    return found
+        records[column] = drawn_given([records[parent] for parent in parents], table, n_records, rng)
+    return records
 
 
 def drawn_given(
@@ -132,8 +132,8 @@ def drawn_given(
 def dpmm_codes(
     algorithm: str, codes: Codes, sizes: list[int], epsilon: float, delta: float
 ) -> tuple[Codes, float]:
-    """Records of dpmm's MST or AIM, shape (d, m), and the weight of each. Its own discretisation is off:
-    there are codes already.
+    """Records of dpmm's MST or AIM, shape (d, m), and the weight of each. Its own discretisation is off,
+    because the input is codes.
     """
     import pandas as pd
     from dpmm.pipelines import AIMPipeline, MSTPipeline
@@ -151,15 +151,15 @@ def dpmm_codes(
 
 
 def _records_and_weight(noisy_total: float) -> tuple[int, float]:
-    """How many records to make of so many estimated ones, and what each counts."""
+    """The number of records to synthesise, and the weight of each."""
     total = max(1.0, noisy_total)
     n_records = max(_FEWEST_RECORDS, round(total))
     return n_records, total / n_records
 
 
 def _despite_rounding(release: Callable[[float], Any], rho: float) -> Any:
-    """Shares of a budget, each rounded, may add up to one last digit more than it, which OpenDP refuses: then
-    a hair less is tried.
+    """Rounded shares of a budget may exceed it in the last digit, which OpenDP refuses; then try slightly
+    less.
 
     Whether that happens depends on the budget and the number of attributes, not on the data, and nothing of a
     refused try is kept.
@@ -167,14 +167,14 @@ def _despite_rounding(release: Callable[[float], Any], rho: float) -> Any:
     for tries in range(_MOST_TRIES):
         try:
             return release(rho * (1 - tries * 1e-6))
-        except Exception as error:  # its own exceptions arrive wrapped, so only the words tell
+        except Exception as error:  # its own exceptions arrive wrapped, so only the message identifies them
             if "insufficient budget" not in str(error) or tries == _MOST_TRIES - 1:
                 raise
     raise AssertionError
 
 
 def main(source: str, target: str) -> None:
-    """Read what to do, do it, and write what was found."""
+    """Read the input file, run the method, and write the output file."""
     given = np.load(source, allow_pickle=False)
     _limit_computing(float(given["seconds"]))
     package, _, algorithm = str(given["name"]).rpartition("-")
@@ -190,8 +190,8 @@ def main(source: str, target: str) -> None:
 
 
 def _limit_computing(seconds: float) -> None:
-    """End after so many seconds of computing time, where the system can; a smaller limit that is there
-    stays.
+    """End after so many seconds of CPU time, if the system supports it; keep a lower limit that is already
+    set.
     """
     try:
         import resource
@@ -202,11 +202,11 @@ def _limit_computing(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (min(limits), hard))
     resource.setrlimit(
         resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
-    )  # a core would hold the records
+    )  # a core dump would contain the records
 
 
 def _end_with(parent: int) -> None:
-    """A process whose parent was stopped has nobody left to work for."""
+    """End this process when its parent ends."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

@@ -1,9 +1,9 @@
 """Independent implementations to compare with: MST and AIM of OpenDP (`opendp[mbi]`) and of `dpmm`. They
 promise (ε, δ), not ε alone.
 
-They are not methods of this library: they have their own noise and budget, and their promise is not checked.
-Each release runs in a process with one thread and a time limit, under a Python that has the package: the one
-that an environment variable names, or this one. It returns synthetic records.
+They draw their own noise and keep their own budget, and their guarantee is not checked here. Each release
+runs in a process with one thread and a time limit, under this Python or one that an environment variable
+names. It returns synthetic records.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from hdpview_bench.rivals.records import RecordRelease
 DELTA = 1e-9
 _PROGRAM = Path(__file__).with_name("peer_process.py")
 _PATIENCE = (
-    5.0  # seconds on the clock for each of computing time: a busy machine does not decide what is feasible
+    5.0  # wall-clock seconds per second of CPU time, so that a busy machine does not decide what is feasible
 )
 _ONE_THREAD = {
     **dict.fromkeys(
         ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"), "1"
     ),
-    "NPROC": "1",  # JAX takes as many threads
+    "NPROC": "1",  # JAX uses this many threads
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
     "JAX_PLATFORMS": "cpu",
 }
@@ -40,8 +40,8 @@ _ONE_THREAD = {
 
 @dataclass(frozen=True)
 class Package:
-    """Where a peer comes from. variable: of the environment, may name a Python that has it. modules: what
-    this Python would need.
+    """The package of a peer. variable: environment variable that may name a Python with the package. modules:
+    the modules it needs.
     """
 
     variable: str
@@ -49,7 +49,7 @@ class Package:
     installation: str
 
     def interpreter(self) -> str | None:
-        """The Python that can run its methods; None where there is none."""
+        """The Python that can run its methods; None if there is none."""
         named = os.environ.get(self.variable)
         if named:
             return named
@@ -74,14 +74,12 @@ PEERS = {"mst": _OPENDP, "aim": _OPENDP, "dpmm-mst": _DPMM, "dpmm-aim": _DPMM}
 
 
 def label(name: str, delta: float = DELTA) -> str:
-    """How a peer is written in tables: its promise is weaker than that of the others, and the name says
-    so.
-    """
+    """The label of a peer in tables. It states δ, because the guarantee is weaker than that of the others."""
     return f"{name} (δ = {delta:g})"
 
 
 def package_of(name: str) -> Package:
-    """Raises MethodError for what is not a peer."""
+    """The package of a peer. Raises MethodError for other names."""
     if name not in PEERS:
         raise MethodError(unknown_name("peer", name, PEERS, "The peers are"))
     return PEERS[name]
@@ -101,7 +99,7 @@ def peer_release(
     sizes = counts.schema.sizes
     with tempfile.TemporaryDirectory(
         prefix="hdpview-peer-"
-    ) as folder:  # mode 0700: the records go through it
+    ) as folder:  # mode 0700, because the records pass through it
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
         exact_records = np.repeat(counts.exact_codes, counts.exact_counts, axis=0)
         np.savez(
@@ -114,14 +112,14 @@ def peer_release(
             seconds=seconds,
         )
         _run([python, str(_PROGRAM), str(source), str(target)], label(name, delta), seconds)
-        with np.load(target, allow_pickle=False) as found:
+        with np.load(target, allow_pickle=False) as released:
             return RecordRelease(
-                found["codes"].astype(code_type(counts.schema)), float(found["weight"]), sizes
+                released["codes"].astype(code_type(counts.schema)), float(released["weight"]), sizes
             )
 
 
 def _run(command: list[str], who: str, seconds: float) -> None:
-    """Run a peer to its end. Nothing it prints is passed on: it has seen the records."""
+    """Run a peer to its end. Its output is discarded, because it has seen the records."""
     environment = {**os.environ, **_ONE_THREAD}
     try:
         done = subprocess.run(

@@ -1,5 +1,6 @@
-"""The PostgreSQL server under strangers and under load: broken messages by the hundred thousand, and many
-clients at once.
+"""Stress the PostgreSQL server: a hundred thousand broken messages, or many clients at once.
+
+Run it as one of:
 
     python -m hdpview_bench.postgres fuzz adult.pview --messages 100000 --seed 2026
     python -m hdpview_bench.postgres load adult.pview --clients 50 --seconds 60
@@ -13,26 +14,20 @@ import json
 import random
 import re
 import struct
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hdpview.domain import Attribute, Integer, Real
-from hdpview.errors import HdpviewError
 from hdpview.pview import PView
 from hdpview.query.question.where import name_in_sql
-from hdpview_bench.serve import busy_seconds
+from hdpview_bench.serve import LOOKING, Latencies, busy_seconds, percentiles, running_server
 
-_PER_CONNECTION = 5  # messages that are wrong
-_PATIENCE_SECONDS = 30.0  # after which a connection that is not closed counts as hanging
-_LOOKING = (0.5, 2.5)  # seconds that a person looks at an answer
+_PER_CONNECTION = 5  # share of broken messages
+_PATIENCE_SECONDS = 30.0  # seconds after which an open connection counts as hanging
 _WHO = b"user\x00fuzz\x00database\x00hdpview\x00\x00"
 _STARTUP = struct.pack("!ii", len(_WHO) + 8, 196_608) + _WHO
 
@@ -65,23 +60,23 @@ def broken(rng: random.Random) -> bytes:
     if damage == 0:  # bits
         for _ in range(rng.randint(1, 4)):
             content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-    elif damage == 1:  # a length that is not true
+    elif damage == 1:  # a wrong length
         content[1:5] = struct.pack("!I", rng.choice([0, 1, 3, 4, 5, 17, 2**16, 2**24, 2**31, 2**32 - 1]))
-    elif damage == 2:  # an end too early
+    elif damage == 2:  # a truncated message
         del content[rng.randrange(1, len(content)) :]
     elif damage == 3:  # another kind
         content[0] = rng.randrange(256)
-    elif damage == 4:  # bytes of no kind
+    elif damage == 4:  # random bytes
         content = bytearray(rng.randbytes(rng.randint(1, 60)))
-    else:  # a body of noise under a true length
+    else:  # a random body with the right length
         kind = bytes([rng.choice(b"QPBDECSHFpdcf")])
         content = bytearray(_message(kind, rng.randbytes(rng.randint(0, 60))))
     return bytes(content)
 
 
 def confused(rng: random.Random) -> bytes:
-    """A message of the right form that makes no sense: SQL of noise, names that nobody gave, wrong numbers of
-    parameters, formats that do not exist, all in any order.
+    """A well-formed message without meaning: random SQL, unknown names, wrong numbers of parameters, unknown
+    formats, in any order.
     """
     name = rng.choice([b"", b"s", b"nosuch", rng.randbytes(5).hex().encode()]) + b"\x00"
     sql = " ".join(rng.choices(_WORDS.split(), k=rng.randint(1, 30))).encode() + b"\x00"
@@ -103,16 +98,17 @@ def confused(rng: random.Random) -> bytes:
 _WORDS = (
     "SELECT FROM WHERE GROUP BY ORDER LIMIT ( ) , ; * = < $1 'x' \"y\" 1 1e999 NULL view pg_class count(*) "
     "sum(1) CASE WHEN THEN END :: int regclass ANY ARRAY[1] WITH RECURSIVE UNION ALL "
-    "generate_series(1,9999999) "
-    "BEGIN ROLLBACK SET hdpview.intervals = on DECLARE c CURSOR FOR FETCH ALL COPY TO STDOUT -- /* "
-    "E'\\' ~ OVER"
+    "generate_series(1,9999999) BEGIN ROLLBACK SET hdpview.intervals = on DECLARE c CURSOR FOR FETCH ALL "
+    "COPY TO STDOUT -- /* E'\\' ~ OVER"
 )
 
 
 @dataclass
 class FuzzResult:
-    """What broken messages did. hanging: connections that were not closed in time. unharmed: answers of a
-    good connection in between that were right; harmed: those that were not.
+    """The effect of broken messages.
+
+    hanging: connections not closed in time. unharmed, harmed: right and wrong answers to a well-behaved
+    client in between.
     """
 
     messages: int = 0
@@ -124,27 +120,25 @@ class FuzzResult:
 
 
 async def fuzz(port: int, n_messages: int, seed: int) -> FuzzResult:
-    """Send broken messages to a server on this machine, and ask it good questions in between."""
+    """Send broken messages to a server on this machine, and valid questions in between."""
     rng, result, start = random.Random(seed), FuzzResult(), time.monotonic()
     while result.messages < n_messages:
         logged_in = rng.random() < 0.8
-        # A message that is not of the protocol ends its connection, so it comes last.
+        # A message outside the protocol ends its connection, so it comes last.
         content = [*(confused(rng) for _ in range(_PER_CONNECTION - 1)), broken(rng)]
         result.hanging += not await _is_closed(port, (_STARTUP if logged_in else b"") + b"".join(content))
         result.messages += len(content)
         result.connections += 1
         if result.connections % 200 == 0:
             answer = await _ask(port, "SELECT 40 + 2 AS sum")
-            result.unharmed, result.harmed = (
-                result.unharmed + (answer == b"42"),
-                result.harmed + (answer != b"42"),
-            )
+            result.unharmed += answer == b"42"
+            result.harmed += answer != b"42"
     result.seconds = round(time.monotonic() - start, 1)
     return result
 
 
 async def _is_closed(port: int, content: bytes) -> bool:
-    """Whether the server ends a connection after what was sent, and after the client has closed its side."""
+    """Whether the server closes a connection once the client has closed its side."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(content)
@@ -162,7 +156,7 @@ async def _is_closed(port: int, content: bytes) -> bool:
 
 
 async def _ask(port: int, sql: str) -> bytes | None:
-    """The first value of an answer, over a connection of its own; None where there is none."""
+    """The first value of an answer, over its own connection; None if there is none."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(_STARTUP + _message(b"Q", sql.encode() + b"\x00") + _message(b"X", b""))
     try:
@@ -172,40 +166,32 @@ async def _ask(port: int, sql: str) -> bytes | None:
         return None
     finally:
         writer.close()
-    found = re.search(rb"D....\x00\x01(....)", content, re.DOTALL)
-    if found is None:
+    field = re.search(rb"D....\x00\x01(....)", content, re.DOTALL)
+    if field is None:
         return None
-    return content[found.end() : found.end() + int.from_bytes(found[1], "big")]
-
-
-@dataclass
-class _Measured:
-    milliseconds: list[float] = field(default_factory=list)
-    errors: int = 0
-    late: list[float] = field(default_factory=list)
+    return content[field.end() : field.end() + int.from_bytes(field[1], "big")]
 
 
 async def load(
     view: PView, port: int, clients: int, seconds: float, looking: bool = True, pid: int | None = None
 ) -> dict[str, Any]:
-    """Let many clients ask for a while: times that they waited, in milliseconds.
+    """Let many clients ask for a while. Returns their waiting times in milliseconds.
 
-    looking: whether they look at each answer, as people do; if not, each asks again at once.
-    pid: the server's process, whose processor time is told per question.
-
-    `late_…` says how busy the machine is: by how much a sleep of 10 ms is too long, in the process of the
-    clients.
+    looking: whether they pause to read each answer, as people do; if not, they ask again at once. pid:
+    process of the server, whose CPU time per question is reported. `late_…` shows how busy the machine is:
+    how much longer a sleep of 10 ms takes in the clients' process.
     """
     import asyncpg
 
-    measured, end = _Measured(), time.monotonic() + seconds
+    measured, end = Latencies(), time.monotonic() + seconds
+    late: list[float] = []
     busy_before = None if pid is None else busy_seconds(pid)
 
     async def sleeper() -> None:
         while time.monotonic() < end:
             start = time.perf_counter()
             await asyncio.sleep(0.01)
-            measured.late.append(1000 * (time.perf_counter() - start) - 10)
+            late.append(1000 * (time.perf_counter() - start) - 10)
 
     async def client(seed: int) -> None:
         rng = random.Random(seed)
@@ -221,11 +207,10 @@ async def load(
                 measured.errors += 1
             measured.milliseconds.append(1000 * (time.perf_counter() - start))
             if looking:
-                await asyncio.sleep(rng.uniform(*_LOOKING))
+                await asyncio.sleep(rng.uniform(*LOOKING))
         await connection.close()
 
     await asyncio.gather(sleeper(), *(client(seed) for seed in range(clients)))
-    times, late = (np.array(column or [np.nan]) for column in (measured.milliseconds, measured.late))
     busy_after = None if pid is None else busy_seconds(pid)
     busy = None if busy_before is None or busy_after is None else busy_after - busy_before
     return {
@@ -233,13 +218,8 @@ async def load(
         "seconds": seconds,
         "looking": looking,
         "questions": len(measured.milliseconds),
-        "errors": measured.errors,
-        **{f"p{share}_ms": round(float(np.percentile(times, share)), 1) for share in (50, 95, 99)},
-        "max_ms": round(float(times.max()), 1),
-        "server_cpu_ms_per_question": None
-        if busy is None
-        else round(1000 * busy / max(1, len(measured.milliseconds)), 1),
-        **{f"late_p{share}_ms": round(float(np.percentile(late, share)), 1) for share in (50, 95)},
+        **measured.row("question", busy),
+        **percentiles("late_", late, (50, 95)),
     }
 
 
@@ -271,25 +251,8 @@ def _condition(attribute: Attribute, rng: random.Random) -> str:
     return f"{name} IS NOT NULL"
 
 
-@contextmanager
-def running_server(view: Path) -> Iterator[tuple[int, int]]:
-    """A server of the view in a process of its own, on a free port of this machine: its port and process."""
-    command = [sys.executable, "-m", "hdpview", "serve", str(view), "--postgres", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"postgresql://127\.0\.0\.1:(\d+)/", process.stdout.readline())
-            if found is None:
-                raise HdpviewError("The server did not start.")
-            yield int(found[1]), process.pid
-            if process.poll() is not None:
-                raise HdpviewError("The server ended by itself.")
-        finally:
-            process.terminate()
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print what came of it as JSON."""
+    """Measure, and print the result as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["fuzz", "load"])
     parser.add_argument("view", type=Path)
@@ -299,13 +262,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--no-looking", action="store_true")
     asked = parser.parse_args(arguments)
-    with running_server(asked.view) as (port, pid):
+    with running_server(asked.view, "serve") as (port, pid):
         if asked.what == "fuzz":
-            found: dict[str, Any] = vars(asyncio.run(fuzz(port, asked.messages, asked.seed)))
+            numbers: dict[str, Any] = vars(asyncio.run(fuzz(port, asked.messages, asked.seed)))
         else:
             view, looking = PView.open(asked.view), not asked.no_looking
-            found = asyncio.run(load(view, port, asked.clients, asked.seconds, looking, pid))
-    sys.stdout.write(json.dumps(found) + "\n")
+            numbers = asyncio.run(load(view, port, asked.clients, asked.seconds, looking, pid))
+    sys.stdout.write(json.dumps(numbers) + "\n")
 
 
 if __name__ == "__main__":

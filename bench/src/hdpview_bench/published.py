@@ -1,4 +1,4 @@
-"""What the paper states: its tables, word for word in figures, and its names for what we measure."""
+"""Facts from the paper: the numbers in its tables, and its names for methods, datasets and workloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ METHOD_NAMES = {
     "privbayes": "PrivBayes",
     "dawa": "DAWA",
     "hdpview": "HDPView",
-    "mst": "MST (δ = 10⁻⁹)",  # not in the paper, like those below: OpenDP's, then dpmm's
+    "mst": "MST (δ = 10⁻⁹)",  # this and the following are not in the paper: methods of OpenDP, then of dpmm
     "aim": "AIM (δ = 10⁻⁹)",
     "dpmm-mst": "MST of dpmm (δ = 10⁻⁹)",
     "dpmm-aim": "AIM of dpmm (δ = 10⁻⁹)",
@@ -45,7 +45,7 @@ DATASETS = {
     "phoneme": (5_404, 6, 1, 2e6, 0.0304),
     "jm1": (10_885, 22, 1, 2e21, 0.0027),
 }
-# The noisy count of every cell against the view of HDPView.
+# Sizes of a noisy count for every cell, and of HDPView's view.
 SIZES = {
     "adult": ("30.99 EB", "3.61 MB"),
     "bitcoin": ("1.27 TB", "6.77 MB"),

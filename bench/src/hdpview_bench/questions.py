@@ -1,6 +1,6 @@
 """Questions to measure with, drawn at random: ranges, cells, and cells at the place of a record.
 
-Those at the place of a record look at the exact table, so all of this is for benchmarks alone.
+Questions at the place of a record read the exact table, so this is for benchmarks only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts
-from hdpview.domain.tables import CodeBoxes
+from hdpview.domain.table_shapes import CodeBoxes
 
 Ints = NDArray[np.int64]
 
@@ -32,7 +32,9 @@ def random_cells(sizes: Sequence[int], k: int, n: int, rng: Generator) -> CodeBo
 
 
 def populated_cells(counts: SparseCounts, k: int, n: int, rng: Generator) -> CodeBoxes:
-    """`n` cells of tables of k attributes, each at the place of a random record. Tells where records are."""
+    """`n` cells of tables of k attributes, each at the place of a random record. Reveals where records
+    are.
+    """
     attribute = random_attributes(len(counts.schema), k, n, rng)
     code = codes_of_records(counts, attribute, rng)
     return CodeBoxes(attribute, code, code + 1)
@@ -40,7 +42,7 @@ def populated_cells(counts: SparseCounts, k: int, n: int, rng: Generator) -> Cod
 
 def codes_of_records(counts: SparseCounts, attribute: Ints, rng: Generator) -> Ints:
     """Codes of these attributes, shape (n, k), of a random record per row."""
-    # A partition may have been grown from these counts, which changes their order.
+    # Growing a partition reorders these counts.
     order = np.lexsort(counts.exact_codes.T)
     weights = counts.exact_counts[order]
     record = order[rng.choice(len(weights), len(attribute), p=weights / weights.sum())]

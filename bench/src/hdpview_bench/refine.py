@@ -1,7 +1,7 @@
-"""What refining a view is worth: its errors beside those of the view before, and of one built at once.
+"""The benefit of refining: errors of refined views, of the view before, and of one built with both budgets.
 
     before ── refine ──▶ plain, without a focus     once: built with both budgets together
-           └─ refine ──▶ focus: on one pair of attributes, drawn by lot
+           └─ refine ──▶ focus: on a random pair of attributes
 
 Errors are root mean squares over all trials. `own` questions are ranges and cells of the focus's pair.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
-from hdpview.domain.tables import CodeBoxes
+from hdpview.domain.table_shapes import CodeBoxes
 from hdpview.methods import Mixture
 from hdpview.methods.protocol import Release, ViewRelease
 from hdpview.privacy.exact import unprotected
@@ -35,7 +35,7 @@ from hdpview_bench.workload_errors import WorkloadErrors
 DATASETS = ("adult", "bank", "heart")
 KINDS = ("range-1", "range-2", "range-3", "cell-1", "cell-2", "cell-3")
 OWN = "own"
-_N_OWN = 500  # questions about the pair of the focus, half of them ranges
+_N_OWN = 500  # questions about the focus's pair, half of them ranges
 Row = dict[str, Any]
 
 
@@ -47,7 +47,9 @@ def refine_rows(
     data_dir: Path | None = None,
     progress: Progress = silent,
 ) -> list[Row]:
-    """A row per table and kind of question; ratios to one build, and of the focus to the view before."""
+    """One row per table and kind of question, with ratios to the view built once and of the focus to the view
+    before.
+    """
     rows = []
     for i, dataset in enumerate(datasets):
         counts = dataset_counts(dataset, data_dir)
@@ -75,7 +77,7 @@ def refine_rows(
 def _views(
     counts: SparseCounts, epsilon: Fraction, more: Fraction, pair: tuple[int, ...]
 ) -> Iterator[tuple[str, PView]]:
-    """The view before, refined without and with a focus, and built at once; each with fresh noise."""
+    """The view before, refined without and with a focus, and built once; each with fresh noise."""
     names = counts.schema.names
     before = _built(counts, epsilon, Mixture())
     tables = before.parts[0].tables
@@ -90,7 +92,7 @@ def _built(counts: SparseCounts, epsilon: Fraction, method: Mixture) -> PView:
 
 
 def _about(pair: tuple[int, ...], counts: SparseCounts, rng: np.random.Generator) -> CodeBoxes:
-    """Random ranges of two attributes, and cells at the places of random records."""
+    """Random ranges of two attributes, and cells at the location of random records."""
     attribute = np.tile(pair, (_N_OWN, 1))
     ends = np.sort(
         rng.integers(0, np.array(counts.schema.sizes)[attribute][..., None], (_N_OWN, 2, 2)), axis=2

@@ -1,9 +1,8 @@
-"""What a release keeps of the relations between attributes: how the mean of one differs between the values of
-another.
+"""Measure how well a release preserves relations: differences of means of one attribute by another.
 
-A relation is an ordered pair of attributes (a, b) where the code of a explains at least 1 % of the variance
-of the code of b. Groups are the codes of a that 100 records or more have. A release whose group means were
-all there would have slope 1 when they are regressed on the true ones; where it draws a flat line, 0.
+A relation is an ordered pair of attributes (a, b) where the code of a explains at least 1% of the variance of
+the code of b. Groups are the codes of a with at least 100 records. Regressing the release's group means on
+the true ones gives slope 1 if all differences are preserved, and 0 if the release is flat.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Relation:
     """The true means of attribute `value` in each group of records with the same code of attribute `group`.
-
     codes: of the groups, shape (n,). exact_records: their records. exact_means: of the codes of `value`.
     """
 
@@ -42,12 +40,12 @@ class Relation:
 
 @dataclass(frozen=True)
 class RelationErrors:
-    """Of one release, over all relations of a table.
+    """Errors of one release, over all relations of a table.
 
     slope_median: of the slopes of its group means on the true ones, groups weighted by their records.
-    slopes_above_half: share of the slopes above one half.
-    variance_recovered_median: of 1 − Σ n (mean − true mean)² / Σ n (true mean − overall mean)², n the records
-        of a group; below 0 where a flat line would be nearer to the truth.
+    slopes_above_half: share of the slopes above one half. variance_recovered_median: of 1 − Σ n (mean − true
+    mean)² / Σ n (true mean − overall mean)², n the records of a group; negative if a flat line would be
+    closer to the truth.
     """
 
     slope_median: float
@@ -58,7 +56,7 @@ class RelationErrors:
 def exact_relations(counts: SparseCounts) -> list[Relation]:
     """All relations of a table."""
     codes = [np.ascontiguousarray(column).astype(np.int64) for column in counts.exact_codes.T]
-    found = []
+    relations = []
     for a, b in permutations(range(len(codes)), 2):
         if not has_mean(counts.schema.attributes[b]):
             continue
@@ -67,17 +65,17 @@ def exact_relations(counts: SparseCounts) -> list[Relation]:
         table = np.bincount(place, counts.exact_counts.astype(np.float64), sizes[0] * sizes[1])
         relation = _relation(a, b, table.astype(np.float64).reshape(sizes))
         if relation is not None:
-            found.append(relation)
-    return found
+            relations.append(relation)
+    return relations
 
 
 def has_mean(attribute: Attribute) -> bool:
-    """Whether a mean of its codes says something: they have an order, or there are two of them."""
+    """Whether a mean of its codes is meaningful: they have an order, or there are two of them."""
     return isinstance(attribute, Ordered) or attribute.size == 2
 
 
 def _relation(group: int, value: int, exact_table: Floats) -> Relation | None:
-    """The relation in a table of records, groups down and values across; None where there is none."""
+    """The relation in a table of records, groups down and values across; None if there is none."""
     records = exact_table.sum(axis=1)
     chosen = np.flatnonzero(records >= LEAST_RECORDS)
     if len(chosen) < 2:
@@ -93,7 +91,7 @@ def _relation(group: int, value: int, exact_table: Floats) -> Relation | None:
 
 
 def relation_errors(release: Release, relations: Sequence[Relation]) -> RelationErrors | None:
-    """What a release keeps of the relations; None where there are none."""
+    """Errors of a release in the relations; None if there are none."""
     slopes, recovered = [], []
     for relation in relations:
         slope, share = _slope_and_share(_group_means(release, relation), relation)
@@ -106,8 +104,8 @@ def relation_errors(release: Release, relations: Sequence[Relation]) -> Relation
 
 
 def _group_means(release: Release, relation: Relation) -> Floats:
-    """The release's means, shape (n,). Negative counts are taken for 0; a group that it gives no records gets
-    the mean of all.
+    """The release's group means, shape (n,). Negative counts count as 0; a group without records gets the
+    overall mean.
     """
     table = np.maximum(release.marginal((relation.group, relation.value)), 0.0)
     values = np.arange(table.shape[1])

@@ -1,8 +1,9 @@
-"""Replay: build a table, keep what every mechanism returned, and build another table with the same outcomes.
+"""Replay: build a table, record what every mechanism returned, and build another table with the same
+outcomes.
 
-Whatever else reaches the view must then be equal to the last byte. Beside that, the very numbers that
-samplers get are noted, so that the loss of a build on two neighbouring tables can be added up without
-trusting its accounts.
+Everything else in the view must then be equal to the last byte. In addition, the exact numbers passed to
+samplers are recorded, so that the privacy loss of a build on two neighbouring tables can be computed without
+trusting its accounting.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -29,27 +30,36 @@ from hdpview.build import release
 from hdpview.counts.contributions import Contributions
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.learn import Learnt, learn
-from hdpview.counts.people import person_counts
+from hdpview.counts.paid_check import paid_check
+from hdpview.counts.person_counts import person_counts
 from hdpview.counts.sparse import SparseCounts, code_type
+from hdpview.counts.stream import streamed_counts
 from hdpview.domain import Schema
+from hdpview.domain.table_shapes import TableShape
+from hdpview.errors import BudgetError
 from hdpview.methods import Hdpview, Method, Mixture, mixture
 from hdpview.methods.people import measure_people
 from hdpview.methods.quality import QUALITY_SHARE
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy import mechanism
-from hdpview.privacy.exact import unprotected
+from hdpview.privacy.checkpoint import Checkpoint, is_of
+from hdpview.privacy.exact import Exact, unprotected
+from hdpview.privacy.ledger import Ledger
 from hdpview.privacy.mechanism import Mechanism, Outcomes
+from hdpview.privacy.noise import Noise
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
+from hdpview.query.errors.questions import questions_about
 from hdpview.refine.leaves import FinerCounts
 from hdpview.refine.tables import Refinement
 
 Rows = NDArray[np.int64]
+_ZERO = Exact(np.zeros(3, np.int64))
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is built: a method on a table, a budget, and how many records a person has."""
+    """A method on a table, a budget, and the number of records per person."""
 
     name: str
     schema: Schema
@@ -62,7 +72,7 @@ class Case:
 
 @dataclass
 class Draw:
-    """One call of a sampler: the exact numbers it got, and its law. rate: 1/scale, or that of a choice."""
+    """One call of a sampler: the exact numbers it received and its law. rate: 1/scale, or a choice's."""
 
     kind: str
     exact: NDArray[np.float64]
@@ -73,8 +83,8 @@ class Draw:
 
 @dataclass
 class Recording(Outcomes):
-    """Outcomes in order, and the calls of samplers. With `of`, a recording of another build, its outcomes are
-    handed out; `strange` lists what this build asks for that the other did not.
+    """Outcomes in order, and the calls of samplers. With `of`, the outcomes of that recording are returned
+    instead; `strange` lists requests that it does not have.
     """
 
     of: Recording | None = None
@@ -98,7 +108,7 @@ class Recording(Outcomes):
         return arrays
 
     def drew(self, purpose: str, arrays: list[NDArray[Any]]) -> None:
-        """What samplers returned since the last draw has to be what is released, as it is."""
+        """Check that what the samplers returned since the last draw is released unchanged."""
         if self.sampled:
             values = np.concatenate([each.reshape(-1) for each in self.sampled])
             if not any(values.tolist() == array.reshape(-1).tolist() for array in arrays):
@@ -106,13 +116,15 @@ class Recording(Outcomes):
         self.sampled.clear()
 
     def missing(self) -> list[str]:
-        """What the other build drew and this one did not ask for."""
+        """Outcomes of the other build that this one did not request."""
         return [] if self.of is None else sorted(set(self.of.asked) - set(self.asked))
 
 
 @contextmanager
 def noting(recording: Recording) -> Iterator[None]:
-    """Samplers note what they get; where outcomes are handed out, they still compute, and nobody looks."""
+    """Record what samplers receive. When outcomes are replayed, samplers still compute, but their results are
+    ignored.
+    """
     sampled: Any = mechanism._sampled
     chosen: Any = mechanism._choose  # type: ignore[attr-defined]
     thresholded, recalled = mechanism._laplace_with_threshold, Mechanism._recalled
@@ -136,7 +148,7 @@ def noting(recording: Recording) -> Iterator[None]:
         return thresholded(exact, scale, epsilon, delta, k)
 
     def note_finer(coarse: Any, rate: Fraction, finer_rate: Fraction, *rest: Any) -> Any:
-        # The old noise is known to have the old rate, so what is drawn now costs the difference. [P17]
+        # The old noise is known to have the old rate, so the new draw costs the difference. [P17]
         recording.draws.append(Draw("laplace", np.array(coarse, float), float(finer_rate - rate)))
         return finer(coarse, rate, finer_rate, *rest)
 
@@ -156,7 +168,7 @@ def noting(recording: Recording) -> Iterator[None]:
 
 
 class SameBlocks:
-    """An engine that hands out the blocks of another build, with this table's counts in them."""
+    """An engine that returns the blocks of another build with this table's counts in them."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -187,14 +199,14 @@ class SameBlocks:
 
 def cells(case: Case, rows: Rows) -> SparseCounts:
     """The occupied cells. Rows beyond those of the case stand for one record each."""
-    found, place = np.unique(rows, axis=0, return_inverse=True)
-    counts = np.zeros(len(found), np.int64)
+    codes, place = np.unique(rows, axis=0, return_inverse=True)
+    counts = np.zeros(len(codes), np.int64)
     np.add.at(counts, place.reshape(-1), np.where(np.arange(len(rows)) < len(case.rows), case.weight, 1))
-    return SparseCounts(case.schema, np.ascontiguousarray(found.astype(code_type(case.schema))), counts, 1)
+    return SparseCounts(case.schema, np.ascontiguousarray(codes.astype(code_type(case.schema))), counts, 1)
 
 
 def built(case: Case, rows: Rows, recording: Recording, test_key: bytes | None = b"k") -> bytes:
-    """The file of a view, with small fits: they are post-processing, and take most of the time."""
+    """The file of a view. Fits are small, because they are post-processing and take most of the time."""
     key = Randomness.fresh() if test_key is None else Randomness.from_test_key(test_key)
     limits = Contributions("who" if case.max_rows > 1 else None, case.max_rows)
     with noting(recording), small_fits(), tempfile.TemporaryDirectory() as folder:
@@ -226,7 +238,7 @@ def small_fits() -> Iterator[None]:
 
 
 def neighbours(case: Case) -> Iterator[tuple[str, Rows]]:
-    """Tables with one person more: in a rare cell, in a common one; and with one less."""
+    """Tables with one more person in a rare or a common cell, and one with one person less."""
     rare = np.array([size - 1 for size in case.schema.sizes])
     for name, cell in (("rare", rare), ("common", case.rows[0])):
         yield f"one more, {name}", np.concatenate([case.rows, np.repeat(cell[None], case.max_rows, axis=0)])
@@ -235,27 +247,27 @@ def neighbours(case: Case) -> Iterator[tuple[str, Rows]]:
 
 
 def another_table(case: Case) -> Rows:
-    """A table that has nothing in common with the case's but its schema."""
+    """A table that shares only the schema with the case's table."""
     mirrored = np.array(case.schema.sizes) - 1 - case.rows
     return np.concatenate([mirrored, mirrored, mirrored[: len(mirrored) // 2]])
 
 
 def problems_of(case: Case) -> list[str]:
-    """All that replay finds wrong with builds of a case; nothing for a private build."""
+    """All problems that replay finds in builds of a case; none for a private build."""
     first = Recording()
     file = built(case, case.rows, first)
-    found = [*first.strange, *_wrong_sums(case, first)]
+    problems = [*first.strange, *_wrong_sums(case, first)]
     for name, rows in (("another table", another_table(case)), *neighbours(case)):
         second = Recording(of=first)
         again = built(case, rows, second)
-        found += [f"{name}: {what}" for what in (second.strange + second.missing())[:3]]
-        if not found and again != file:
-            found.append(f"{name}: the view differs though every mechanism returned the same")
-        if name != "another table" and not found:
-            found += [f"{name}: {what}" for what in _too_much_loss(case, first, second)]
-        if found:
-            return found
-    return found + _not_fresh(case)
+        problems += [f"{name}: {what}" for what in (second.strange + second.missing())[:3]]
+        if not problems and again != file:
+            problems.append(f"{name}: the view differs although every mechanism returned the same")
+        if name != "another table" and not problems:
+            problems += [f"{name}: {what}" for what in _too_much_loss(case, first, second)]
+        if problems:
+            return problems
+    return problems + _not_fresh(case)
 
 
 def _of_quality(case: Case) -> Fraction:
@@ -305,14 +317,14 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
 
 
 def _too_much_loss(case: Case, first: Recording, second: Recording) -> list[str]:
-    """Losses of all draws on these two tables add up to ε at most (ρ where there is a δ)."""
+    """The losses of all draws on these two tables add up to at most ε (ρ with a δ)."""
     if [draw.exact.shape for draw in first.draws] != [draw.exact.shape for draw in second.draws]:
-        return ["samplers got vectors of other shapes"]
+        return ["samplers received vectors of other shapes"]
     epsilon = rho = 0.0
     for one, two in zip(first.draws, second.draws, strict=True):
         change = np.abs(one.exact - two.exact)
         if one.rate != two.rate:
-            return ["a sampler got another scale"]
+            return ["a sampler received another scale"]
         if one.kind in ("laplace", "texts"):
             epsilon += float(change.sum()) * one.rate
         elif one.kind == "gaussian":
@@ -330,9 +342,7 @@ def _too_much_loss(case: Case, first: Recording, second: Recording) -> list[str]
 
 
 def _not_fresh(case: Case) -> list[str]:
-    """Two builds with keys of their own: other noise, uncorrelated, of the stated size."""
-    if Randomness.fresh() == Randomness.fresh():
-        return ["two builds have one key"]
+    """Two builds with their own keys have different, uncorrelated noise of the stated size."""
     one, two = Recording(), Recording()
     built(case, case.rows, one, None)
     built(case, case.rows, two, None)
@@ -411,27 +421,28 @@ def _view_of(case: Case) -> PView:
 
 
 def people(n: int = 600, extra: int = 0, youngest: int = 20) -> pa.Table:
-    """A table for learning and for bounding rows: persons of five rows each, and one of `extra` rows."""
+    """A table for learning and for bounding rows: persons with five rows each, and one with `extra` rows."""
     rng = np.random.default_rng(3)
     who = [f"p{i // 5}" for i in range(n)] + ["new"] * extra
     ages = [*rng.integers(youngest, youngest + 40, n).tolist(), *(i % 100 for i in range(extra))]
     cities = [*rng.choice(["Bonn", "Kiel"], n).tolist(), *(f"city {i}" for i in range(extra))]
-    return pa.table({"who": who, "age": ages, "city": cities})
+    debts = [*rng.normal(0, 50, n).tolist(), *((-1e300, 1e300)[i % 2] for i in range(extra))]
+    return pa.table({"who": who, "age": ages, "city": cities, "debt": debts})
 
 
 def problems_of_learning() -> list[str]:
-    """Learning with the outcomes of another table finds the same, and loses what was paid at most."""
+    """Learning with the outcomes of another table has the same result and loses at most what was paid."""
     limits, epsilon, delta = Contributions("who", 2), Fraction(2), Fraction(1, 10**6)
-    kinds = {"age": "integer", "city": "category"}
+    kinds = {"age": "integer", "city": "category", "debt": "real"}
 
-    def token(n: int) -> str:  # rows of persons are chosen by the same salt each time
+    def token(n: int) -> str:  # the same salt selects the rows of persons each time
         return "0" * 32 if n == 16 else secrets.token_hex(n)
 
     def learnt(recording: Recording, table: pa.Table) -> Learnt:
         with noting(recording), patch("hdpview.counts.learn.secrets", SimpleNamespace(token_hex=token)):
             return learn(table, kinds, epsilon, delta, limits, charged=lambda: nullcontext(recording))
 
-    first, found = Recording(), list[str]()
+    first, problems = Recording(), list[str]()
     said = learnt(first, people())
     if first.strange:
         return first.strange
@@ -443,39 +454,79 @@ def problems_of_learning() -> list[str]:
     for table in (people(300, 9, youngest=2_000), people(extra=7)):
         second = Recording(of=first)
         if learnt(second, table) != said:
-            found.append("learning finds other things though every mechanism returned the same")
-        found += second.strange + second.missing()
+            problems.append("learning has another result although every mechanism returned the same")
+        problems += second.strange + second.missing()
     loss = 0.0
     for one, two in zip(first.draws, second.draws, strict=True):
         n = min(len(one.exact), len(two.exact))
-        if one.kind == "texts":  # rows chosen of the person more, each of one text
+        if one.kind == "texts":  # chosen rows of the additional person, each with one text
             loss += min(limits.max_rows, abs(one.exact.sum() - two.exact.sum())) * one.rate
         else:
             loss += np.abs(one.exact[:n] - two.exact[:n]).sum() * one.rate
-    return found + ([] if loss <= float(epsilon) * (1 + 1e-9) else [f"learning loses {loss:g}"])
+    return problems + ([] if loss <= float(epsilon) * (1 + 1e-9) else [f"learning loses {loss:g}"])
 
 
 def problems_of_reading() -> list[str]:
-    """A person more changes the chosen rows by those of that person, k at most."""
+    """One more person changes the selected rows only by that person's rows, at most k."""
     schema = hv.Schema([hv.Integer(name="age", min=0, max=99)])
     for k, salt in itertools.product((1, 3), ("a", "b", "c")):
         options = ReadOptions(limits=Contributions("who", k), salt=salt, threads=1)
-        sums = []
+        cells, rows = list[Rows](), list[Rows]()
         for extra in (0, 200):
             counts = read_counts(people(extra=extra), schema, options)
-            one = np.zeros(100, np.int64)
-            one[counts.exact_codes[:, 0]] = counts.exact_counts
-            sums.append(one)
-        if (sums[1] < sums[0]).any() or (sums[1] - sums[0]).sum() > k:
-            return [f"a person of {k} rows changes {np.abs(sums[1] - sums[0]).sum()}"]
+            cells.append(np.bincount(counts.exact_codes[:, 0], counts.exact_counts, 100))
+            with streamed_counts(people(extra=extra), schema, options) as streamed:
+                rows.append(unprotected(*streamed.exact_tables([TableShape.of_codes([0], (100,))])))
+        for less, more in (cells, rows):
+            if (more < less).any() or (more - less).sum() > k:
+                return [f"a person of {k} rows changes {np.abs(more - less).sum()}"]
+    return []
+
+
+def problems_of_checking() -> list[str]:
+    """A paid check depends only on its draws, and a person changes them by what is charged."""
+    schema, epsilon, k = hv.Schema([hv.Integer(name="age", min=0, max=99)]), Fraction(1), 2
+
+    def checked(recording: Recording, table: pa.Table) -> list[str]:
+        receipt = SimpleNamespace(outcomes=recording)
+        ledger: Any = SimpleNamespace(check=lambda *_: None, charged=lambda *_, **__: nullcontext(receipt))
+        options = ReadOptions(limits=Contributions("who", k), salt="a", threads=1)
+        with noting(recording):
+            return list(map(str, paid_check(table, schema, epsilon, ledger, "t", options)))
+
+    first, said = Recording(), list[list[str]]()
+    said.append(checked(first, people()))
+    for table in (people(youngest=2_000), people(extra=200)):
+        second = Recording(of=first)
+        said.append(checked(second, table))
+        if said[0] != said[-1] or first.strange + second.strange:
+            return ["a paid check reveals more than its draws"]
+    loss = sum(
+        np.abs(a.exact - b.exact).sum() * a.rate for a, b in zip(first.draws, second.draws, strict=True)
+    )
+    return [] if loss <= float(epsilon) * (1 + 1e-9) else [f"a paid check loses {loss:g}"]
+
+
+def problems_of_asking() -> list[str]:
+    """A record satisfies at most one of the questions in a group by which a view measures its errors."""
+    case = Case("asked", integers((4, 3, 3)), random_rows((4, 3, 3), 200, 1), Mixture(), Fraction(1))
+    records = np.array(list(itertools.product(*map(range, case.schema.sizes))))
+    for k in (1, 2, 3):
+        asked = questions_about(_view_of(case).parts[0], k)
+        own = records[:, asked.boxes.attribute]
+        inside = ((asked.boxes.lower <= own) & (own < asked.boxes.upper)).all(axis=2)
+        for record in np.atleast_2d(inside):
+            if np.bincount(asked.group, record).max() > 1:
+                return [f"a record is in two questions of a group about {k} attributes"]
     return []
 
 
 def problems_of_people() -> list[str]:
-    """A person more adds one to numbers of persons, to k of those per value; draws cost what is charged."""
+    """One more person adds one to numbers of persons, to k of those per value; draws cost what is charged."""
     schema, epsilon = hv.Schema([hv.Integer(name="age", min=0, max=99)]), Fraction(1)
     for k in (1, 3):
-        options = ReadOptions(limits=Contributions("who", k), salt="a", threads=1)
+        limits = Contributions("who", k)
+        options = ReadOptions(limits=limits, salt="a", threads=1)
         numbers = [person_counts(people(extra=extra), schema, options, ["age"]) for extra in (0, 200)]
         less, more = ([unprotected(each) for each in exact] for exact in numbers)
         for i, most in enumerate((1, k)):
@@ -488,14 +539,131 @@ def problems_of_people() -> list[str]:
         drawn = sum(draw.rate * most for draw, most in zip(recording.draws, (1, k), strict=True))
         if not math.isclose(drawn, float(epsilon), rel_tol=1e-9):
             return [f"numbers of persons draw at {drawn:g}, not {float(epsilon):g}"]
+        case = Case("people", schema, random_rows((100,), 200, 1), Mixture(), epsilon, k)
+        with small_fits():
+            view = release(
+                *(cells(case, case.rows), epsilon, case.method, Randomness.fresh(), 1),
+                limits=limits,
+                quality=True,
+                people=["age"],
+                exact_people=numbers[0],
+            )
+        paid = sum(each.epsilon * each.times for each in view.manifest.spending)
+        if paid != epsilon:
+            return [f"a view with numbers of persons spends {float(paid):g}, not {float(epsilon):g}"]
     return []
 
 
+def problems_of_choosing() -> list[str]:
+    """Choices follow the exponential mechanism: the second of two scores is chosen with its probability."""
+    scores, n = Exact(np.array([0, -2]), in_all=2), 600
+    chosen = [
+        Mechanism(Fraction(1), Randomness.fresh()).choose("one", scores, Fraction(1), np.array([1.0, 2.0]))
+        for _ in range(n)
+    ]
+    chance = 2 * math.exp(-1) / (1 + 2 * math.exp(-1))
+    if abs(sum(chosen) - n * chance) > 6 * math.sqrt(n * chance * (1 - chance)):
+        return [f"{sum(chosen)} of {n} choices fall on an option with probability {chance:.2f}"]
+    return []
+
+
+def problems_of_keys() -> list[str]:
+    """Builds have different keys, and so have the purposes of one build."""
+    keys = [Randomness.fresh().root_key(purpose).tobytes() for purpose in "aab"]
+    one = Randomness.fresh()
+    keys += [one.root_key(purpose).tobytes() for purpose in "ab"]
+    return [] if len(set(keys)) == len(keys) else ["two purposes, or two builds, share a key"]
+
+
+def problems_of_refining() -> list[str]:
+    """The old noise is the new noise plus independent noise, and a view can be refined only once."""
+    n, exact, amount = 4_000, Exact(np.arange(4_000)), Fraction(1, 4)
+    before = Mechanism(amount, Randomness.fresh())
+    coarse = before.noisy("one", exact, amount)
+    scale = before.noise(amount).scale
+    finer = Mechanism(amount, Randomness.fresh()).refined("one", exact, coarse, scale, amount)
+    old, new = coarse - np.arange(n), finer - np.arange(n)
+    spread = Noise("laplace", 2 * amount).variance
+    for what, product in (("its size", new**2), ("what it shares with the old", new * old)):
+        if abs(product.mean() - spread) > 6 * product.std() / math.sqrt(n):
+            return [f"finer noise is wrong in {what}: {product.mean():.1f}, not {spread:.1f}"]
+    first, delta = Fraction(1), Fraction(1, 10**6)
+    rho = Mechanism(first, Randomness.fresh(), delta=delta).total
+    rho += Mechanism(Fraction(1, 2), Randomness.fresh(), before=(first, delta)).total
+    if epsilon_of_rho(float(rho), float(delta)) > 1.5 * (1 + 1e-6):
+        return [f"refining with a delta draws {float(rho):g} of rho in total"]
+    return []
+
+
+def problems_of_refining_persons() -> list[str]:
+    """A view of persons is refined with the same rows, for the budget of one record, and only once."""
+    schema = hv.Schema([hv.Integer(name="age", min=0, max=99)])
+    with small_fits(), tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder, "l.sqlite"))
+        ledger.set_limit("t", Fraction(99))
+        kept: dict[str, Any] = {"ledger": ledger.path, "table": "t", "quality": False, "threads": 1}
+        view = hv.build(people(), schema, 1, privacy_unit="who", max_rows=3, **kept)
+        finer = hv.refine(view, people(), 1, **kept)
+        before, after = (sum(1 / table.scale for table in each.parts[0].tables) for each in (view, finer))
+        if 3 * (after - before) > 1 + 1e-9:
+            return [f"refining a view of persons draws at {3 * (after - before):g} where 1 was paid"]
+        if finer.manifest.choice != view.manifest.choice:
+            return ["different rows of persons are counted"]
+        with suppress(BudgetError):
+            hv.refine(view, people(), 1, **kept)
+            return ["a second refinement is not refused"]
+    return []
+
+
+def problems_of_paying() -> list[str]:
+    """Draws are returned only for the charge that paid for them, on the same terms. A view is refined only
+    once.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        kept, ledger = Path(folder, "x.released"), Ledger(Path(folder, "l.sqlite"))
+        outcomes = Checkpoint(kept, {"epsilon": "1"})
+        Mechanism(Fraction(1), Randomness.fresh(), outcomes=outcomes).noisy("a", _ZERO, Fraction(1))
+        outcomes.close(remove=False)
+        refused: list[tuple[str, Callable[[], object]]] = []
+        again = Checkpoint(kept, {"epsilon": "1"}, resume=True)
+        more = Mechanism(Fraction(2), Randomness.fresh(), outcomes=again)
+        refused.append(("other terms", lambda: more.noisy("a", _ZERO, Fraction(2))))
+        gone = Path(folder, "y.released")
+        refused.append(("draws that cannot be read", lambda: Checkpoint(gone, {}, resume=True)))
+        terms = "t", Fraction(1), "mixture", "row", 1, Fraction(0), None, None, "checksum"
+        ledger.set_limit("u", Fraction(3, 2))
+        ledger.charge("u", Fraction(1), "x")
+        ledger.charge(*terms)
+        refused.append(("charges beyond the limit", lambda: ledger.charge("u", Fraction(1), "x")))
+        refused.append(("a second refinement", lambda: ledger.charge(*terms)))
+        for what, act in refused:
+            with suppress(BudgetError):
+                act()
+                return [f"not refused: {what}"]
+        if is_of(kept, {"epsilon": "2"}):
+            return ["draws of another order are taken"]
+    return []
+
+
+# Checks of parts of a build, the quick ones first.
+CHECKS = (
+    problems_of_keys,
+    problems_of_choosing,
+    problems_of_refining,
+    problems_of_paying,
+    problems_of_reading,
+    problems_of_asking,
+    problems_of_people,
+    problems_of_refining_persons,
+    problems_of_checking,
+    problems_of_learning,
+)
+
+
 def all_problems() -> Iterator[tuple[str, list[str]]]:
-    """Each case with what is wrong with it; the quick ones first."""
-    yield "reading", problems_of_reading()
-    yield "people", problems_of_people()
-    yield "learning", problems_of_learning()
+    """Each check and each case with its problems, the quick ones first."""
+    for check in CHECKS:
+        yield check.__name__.removeprefix("problems_of_"), check()
     for case in sorted(cases(), key=lambda case: len(case.schema) * len(case.rows)):
         try:
             yield case.name, problems_of(case)

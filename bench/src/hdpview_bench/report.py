@@ -1,4 +1,6 @@
-"""The report: the paper's tables beside ours, its figures from our rows, and what its claims come to."""
+"""The report: the paper's tables beside ours, its figures from our measurements, and a verdict on its
+claims.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def write_report(
 
 
 def all_rows(scope: Scope, cells_folder: Path) -> list[Row]:
-    """The rows behind a report that was written."""
+    """The rows behind a finished report."""
     known = store.load(cells_folder)
     return [row for plan in scope.plans for row in summary(plan, known)]
 
@@ -82,15 +84,14 @@ def _opening(scope: Scope, rows: Sequence[Row], claims: Sequence[Claim]) -> list
     return [
         "# Benchmarks: the paper's evaluation, measured again",
         (
-            f"{len(plan.methods)} methods on {len(plan.datasets)} datasets and {len(plan.workloads)} "
-            f"workloads at ε = {EPSILON} (one "
-            f"record added or removed), {told} trials with fresh noise per method and dataset, on "
-            f"{available_cores()} cores under Python "
-            f"{platform.python_version()}. An RMSE is the mean over trials of the RMSE over **all** "
-            "questions of a workload; relative "
-            "means divided by that of the paper's method (`hdpview`) in the same run. Every method works "
-            "on the same codes: the paper's "
-            "discretisation, which takes bounds from the data and is therefore **not private** by itself."
+            f"This page measures {len(plan.methods)} methods on {len(plan.datasets)} datasets and "
+            f"{len(plan.workloads)} workloads at ε = {EPSILON} (one record added or removed), with {told} "
+            "trials per method and dataset, each with fresh noise, on "
+            f"{available_cores()} cores under Python {platform.python_version()}. "
+            "An RMSE is the mean over trials of the RMSE over **all** questions of a workload; *relative* "
+            "means divided by that of the paper's method (`hdpview`) in the same run. Every method works on "
+            "the same codes: the paper's discretisation, which takes bounds from the data and is therefore "
+            "**not private** by itself."
         ),
         "Written by `hdpview bench paper`; single rows by `hdpview bench accuracy`.",
         "## The paper's claims",
@@ -116,8 +117,8 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
         Figure(
             "relative-errors",
             figures.relative_errors(rows),
-            f"RMSE relative to HDPView by dataset and workload; what is beyond {figures.MOST_TIMES:g} is "
-            "drawn there.",
+            "RMSE relative to HDPView by dataset and workload; larger values are drawn at "
+            f"{figures.MOST_TIMES:g}.",
         ),
         "Mean over workloads, relative to HDPView:",
         table(
@@ -132,8 +133,8 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
         ),
         "## All errors",
         (
-            "RMSE in records; \\* marks an expected error, known exactly where a release would be too large "
-            "to make; – is explained below."
+            "RMSE in records; \\* marks an expected error, known exactly without a release; – is explained "
+            "below."
         ),
     ]
     for name in datasets:
@@ -160,10 +161,10 @@ def _comparison(rows: Sequence[Row]) -> list[Part]:
 
 
 def _error_rows(rows: Sequence[Row], methods: Sequence[str]) -> list[list[str]]:
-    found = {(row["workload"], row["method"]): row for row in rows}
+    by_cell = {(row["workload"], row["method"]): row for row in rows}
     lines = []
     for workload in dict.fromkeys(row["workload"] for row in rows):
-        of_workload = [found.get((workload, method)) for method in methods]
+        of_workload = [by_cell.get((workload, method)) for method in methods]
         least = min((row["rmse"] for row in of_workload if row and row["rmse"] is not None), default=None)
         lines.append([workload, *(_error(row, least) for row in of_workload)])
     return lines
@@ -247,8 +248,8 @@ def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
     """RMSE of random 2-D ranges against each setting, and noise and bias against α."""
     rows, best = [], []
     for plan in plans:
-        found = [row for row in summary(plan, known) if row["rmse"] is not None]
-        swept = [row for row in found if ":" in row["method"]]
+        measured = [row for row in summary(plan, known) if row["rmse"] is not None]
+        swept = [row for row in measured if ":" in row["method"]]
         for row in swept:
             setting, value = row["method"].split(":")[1].split("=")
             panel = f"{_SETTINGS[setting]} on {dataset_title(row['dataset'])}"
@@ -256,7 +257,7 @@ def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
         if swept:
             least = min(swept, key=lambda row: row["rmse"])
             setting, value = least["method"].split(":")[1].split("=")
-            default = next((row["rmse"] for row in found if row["method"] == "hdpview"), None)
+            default = next((row["rmse"] for row in measured if row["method"] == "hdpview"), None)
             told = f"; {number(default / least['rmse'])} times that with the default" if default else ""
             best.append(
                 f"{_SETTINGS[setting]} on {dataset_title(least['dataset'])}: least at {value} (RMSE "
@@ -292,13 +293,13 @@ def _left_out(rows: Sequence[Row]) -> list[Part]:
     if not reasons:
         return []
     return [
-        "## What could not be done, and why",
+        "## What was not measured",
         items([f"{reason} ({', '.join(places)})" for reason, places in reasons.items()]),
     ]
 
 
 def _data(scope: Scope) -> list[Part]:
-    """Where the tables come from, and how far a copy can be trusted to be the original."""
+    """The origin of each table, and how its copy was checked."""
     shape = "its rows and columns are checked, because no checksum could be established"
     told = []
     for name in in_order([*scope.main.datasets, *scope.map.datasets]):
@@ -322,10 +323,9 @@ def _data(scope: Scope) -> list[Part]:
     return [
         "## The data",
         (
-            "Without `--data-dir` tables are fetched where they are published and kept in a cache. The "
-            "two files of Adult are checked by "
-            "SHA-256: several projects pin these sums, and a copy written out again byte for byte has "
-            "them. Local copies are not checked."
+            "Without `--data-dir`, tables are downloaded from their publishers and cached. The two files of "
+            "Adult are checked by SHA-256, with the sums that several other projects use; for the others, "
+            "only rows and columns are checked. Local copies are not checked."
         ),
         items(told),
     ]

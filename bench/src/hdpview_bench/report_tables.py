@@ -1,4 +1,4 @@
-"""The paper's four tables, each with our figures beside its own, and the names that people read."""
+"""The paper's four tables with our figures beside its own, and display names."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Row = Mapping[str, Any]
 
 def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[str]:
     """The paper's four tables, each with our figures beside its own."""
-    data_dir, found = scope.main.data_dir, averages(rows)
-    names = list(dict.fromkeys([*published.AVERAGE_RELATIVE_RMSE, *found]))
+    data_dir, tables = scope.main.data_dir, averages(rows)
+    names = list(dict.fromkeys([*published.AVERAGE_RELATIVE_RMSE, *tables]))
     properties = [
         "workload independence",
         "analytical reliability",
@@ -53,7 +53,7 @@ def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[str]:
                 (
                     method_name(method),
                     number(published.AVERAGE_RELATIVE_RMSE.get(method)),
-                    number(found.get(method)),
+                    number(tables.get(method)),
                     f"{len(relative(rows, method=method))} of {len(chosen(rows, method='hdpview'))}",
                     number(published.AVERAGE_RELATIVE_SIZE.get(method)),
                     number(sizes.get(method)),
@@ -94,10 +94,10 @@ def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[str]:
 
 
 def _relative_sizes(scope: Scope, rows: Sequence[Row]) -> dict[str, float]:
-    """Mean over datasets of blocks relative to HDPView's; a method that releases all cells has as many blocks
-    as there are.
+    """Mean over datasets of the number of blocks relative to HDPView's. A method that releases all cells has
+    one block per cell.
     """
-    found = {}
+    sizes = {}
     for method in scope.main.methods:
         ratios = []
         for dataset in scope.main.datasets:
@@ -107,8 +107,8 @@ def _relative_sizes(scope: Scope, rows: Sequence[Row]) -> dict[str, float]:
             if ours and theirs:
                 ratios.append(theirs / ours)
         if ratios:
-            found[method] = sum(ratios) / len(ratios)
-    return found
+            sizes[method] = sum(ratios) / len(ratios)
+    return sizes
 
 
 def _dataset_row(name: str, facts: Mapping[str, Any]) -> tuple[str, ...]:

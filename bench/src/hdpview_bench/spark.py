@@ -1,8 +1,8 @@
 """One table built three ways in one run: by the local engine, by Spark on this machine, and by a stand-alone
 Spark cluster on it.
 
-Each way is a process of its own, timed from the file to the view, the start of Spark counted apart. All three
-must give one view.
+Each runs in its own process and is timed from file to view, with the start of Spark counted separately. All
+three must give the same view.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ def spark_rows(n_rows: int, n_attributes: int = 10, size: int = 100, cores: int 
     with tempfile.TemporaryDirectory(prefix="hdpview-spark-") as name:
         folder = Path(name)
         (folder / "table").mkdir()
-        for part in range(
-            2 * cores
-        ):  # several files, since workers share the reading by files and their row groups
+        for part in range(2 * cores):  # several files, because workers read different files
             rows = n_rows * (part + 1) // (2 * cores) - n_rows * part // (2 * cores)
             write_random_table(folder / "table" / f"{part}.parquet", rows, n_attributes, size)
         here = _built(folder, "local", n_attributes, size, cores, dict(os.environ))
@@ -85,8 +83,8 @@ def _built(
     return measured
 
 
-# Counting ends where growing is first reported; a small build before loads kernels and, for Spark, starts the
-# session's first workers.
+# Counting ends where growing is first reported. An earlier small build loads kernels and, for Spark, starts
+# the session's first workers.
 _BUILD = """
 import hashlib, json, sys, time
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""How fast: builds against the paper's method written plainly, answers, files and start-up."""
+"""Time the fits of the default method, answers, and the start of the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,99 +17,18 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hdpview.build import release
-from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Integer, Ordered, Schema
 from hdpview.methods import Hdpview, Mixture
 from hdpview.methods.mixture import MixtureBuild
-from hdpview.methods.mixture.measure import n_cells
 from hdpview.methods.mixture.plan import effort_for
-from hdpview.partition.grow import ExactBlocks
-from hdpview.partition.local import LocalEngine
-from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
 from hdpview.query.evaluate import run
 from hdpview.query.interval.statistics import histograms
 from hdpview.query.question.where import name_in_sql
-from hdpview_bench import naive
 from hdpview_bench.datasets import dataset_counts
-
-Row = dict[str, Any]
-EPSILON = Fraction(1)
-
-
-def build_rows(names: list[str], data_dir: Path | None, trials: int, naive_limit_s: float) -> Iterator[Row]:
-    """One row per dataset: blocks, CPU time on one core, the same by the plain implementation, and the size
-    of the file.
-    """
-    for name in names:
-        counts = dataset_counts(name, data_dir)
-        parameters = PartitionParameters.choose(Hdpview(), EPSILON, counts.schema.n_cells)
-        engine = LocalEngine(threads=1)
-        engine.grow(counts, parameters, Randomness.fresh().root_key("partition"))  # compiles
-        grown = [_timed_growth(engine, counts, parameters) for _ in range(trials)]
-        seconds = statistics.median(s for s, _ in grown)
-        blocks = [len(leaves) for _, leaves in grown]
-        naive_s, finished = _naive_seconds(counts, parameters, naive_limit_s)
-        yield {
-            "dataset": name,
-            "records": int(counts.exact_counts.sum()),
-            "occupied_cells": len(counts.exact_counts),
-            "attributes": len(counts.schema),
-            "blocks": round(statistics.mean(blocks)),
-            "blocks_sd": round(statistics.pstdev(blocks)),
-            "build_cpu_ms": round(seconds * 1e3, 1),
-            "naive_cpu_s": round(naive_s, 1),
-            "naive_finished": finished,
-            "times_faster": round(naive_s / seconds) if naive_s else 0,
-            "us_per_block": round(statistics.median(s / len(leaves) for s, leaves in grown) * 1e6, 2),
-            "ns_per_cell_attribute_level": round(_ns_per_unit(counts, grown), 2),
-            "file_kb": round(_file_bytes(counts) / 1000, 1),
-        }
-
-
-def _timed_growth(
-    engine: LocalEngine, counts: SparseCounts, parameters: PartitionParameters
-) -> tuple[float, ExactBlocks]:
-    key = Randomness.fresh().root_key("partition")
-    started = time.process_time()
-    leaves = engine.grow(counts, parameters, key)
-    return time.process_time() - started, leaves
-
-
-def _ns_per_unit(counts: SparseCounts, grown: list[tuple[float, ExactBlocks]]) -> float:
-    """CPU nanoseconds per occupied cell, attribute and level that the cell passed through."""
-    units = [
-        ((leaves.exact_last - leaves.exact_first) * leaves.depth).sum() * len(counts.schema)
-        for _, leaves in grown
-    ]
-    return float(statistics.median(s / int(n) * 1e9 for (s, _), n in zip(grown, units, strict=True)))
-
-
-def _naive_seconds(
-    counts: SparseCounts, parameters: PartitionParameters, limit_s: float
-) -> tuple[float, bool]:
-    cells = list(zip(map(tuple, counts.exact_codes.tolist()), counts.exact_counts.tolist(), strict=True))
-    started, finished = time.process_time(), True
-    if limit_s > 0:
-        try:
-            naive.partition(cells, counts.schema.sizes, parameters, seed=0, limit_s=limit_s)
-        except naive.OutOfTimeError:
-            finished = False
-    return time.process_time() - started, finished
-
-
-def released(counts: SparseCounts, epsilon: Fraction = EPSILON) -> PView:
-    """A view by the paper's method, with fresh noise."""
-    return release(counts, epsilon, Hdpview(), Randomness.fresh())
-
-
-def _file_bytes(counts: SparseCounts) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "view.pview")
-        released(counts).save(path)
-        return path.stat().st_size
+from hdpview_bench.growing import EPSILON, Row
 
 
 def random_ranges(
@@ -133,14 +51,16 @@ def random_ranges(
 
 
 def fit_row(name: str, data_dir: Path | None) -> Row:
-    """Time of the default method's fit, and the share of it that its matrix products would take by
-    themselves: 6 · cells · components · rounds operations of each fit, at the speed of numpy.dot.
+    """Time of the default method's fit, and the share that its matrix products alone would take: 6 · cells ·
+    components · rounds operations per fit, at the speed of numpy.dot.
     """
     counts = dataset_counts(name, data_dir)
     build = MixtureBuild(counts, (), Mechanism(EPSILON, Randomness.fresh()), None)
-    measured = build.measured()
-    effort, cells = effort_for(n_cells(measured.tables)), n_cells(measured.tables)
-    build.mixture(measured)  # compiles
+    measured = build.measure_histograms()
+    build.measure_tables(measured)
+    cells = sum(one.noisy.size for one in measured.tables)
+    effort = effort_for(cells)
+    build.mixture(measured)  # compiles the kernels
     started = time.process_time()
     build.mixture(measured)
     seconds = time.process_time() - started
@@ -160,7 +80,7 @@ def fit_row(name: str, data_dir: Path | None) -> Row:
 
 
 def _operations_per_second() -> float:
-    """Of a product of two matrices of single numbers on one core."""
+    """Operations per second of a product of two single-precision matrices on one core."""
     rng = np.random.default_rng(0)
     left, right = rng.random((2, 1024, 1024), dtype=np.float32)
     with threadpool_limits(1, user_api="blas"):
@@ -173,10 +93,10 @@ def _operations_per_second() -> float:
 
 
 def answer_rows(name: str, data_dir: Path | None, repeats: int = 7) -> Iterator[Row]:
-    """Time of what people ask of a view by the default method and of one by the paper's, and of the command
+    """Time of typical queries on a view by the default method and one by the paper's, and of the command
     line.
 
-    ms: on the clock. cpu_ms: of the processor, which other work on the machine disturbs less.
+    ms: wall-clock time. cpu_ms: CPU time, which other work on the machine affects less.
     """
     counts = dataset_counts(name, data_dir)
     for method in (Mixture(), Hdpview()):
@@ -221,8 +141,8 @@ def _language_rows(view: PView, title: str, repeats: int) -> Iterator[Row]:
 
 
 def _counts(view: PView, questions: Sequence[dict[str, tuple[Any, Any]]]) -> None:
-    found = view.count_many(questions)
-    assert (found.lower <= found.upper).all()
+    answers = view.count_many(questions)
+    assert (answers.lower <= answers.upper).all()
 
 
 def _statistics(view: PView, names: Sequence[str], where: dict[str, tuple[int, int]]) -> None:
@@ -237,8 +157,8 @@ def _run(command: list[str]) -> str:
 
 
 def _timed(what: str, work: Callable[[], Any], repeats: int) -> Row:
-    """Medians over repetitions, the first of which is left out where there are several. Processes that the
-    work starts count as its own.
+    """Medians over repetitions. The first repetition is left out if there are several. Includes child
+    processes.
     """
     clock, processor = [], []
     for _ in range(repeats + (repeats > 1)):

@@ -1,6 +1,4 @@
-"""A stand-alone Spark cluster on loopback: a master and workers of one core each, every one a process of its
-own.
-"""
+"""A stand-alone Spark cluster on loopback: a master and workers with one core each, in separate processes."""
 
 from __future__ import annotations
 
@@ -41,8 +39,8 @@ class Standalone:
         return self.processes[1:]
 
     def lose(self, worker: int) -> int:
-        """Kill a worker and its executors at once, as when a machine loses power; returns how many processes
-        it had started.
+        """Kill a worker and its executors at once, as when a machine loses power. Returns the number of
+        killed executors.
         """
         lost = self.workers[worker]
         started = children_of(lost.pid)
@@ -69,21 +67,21 @@ class Standalone:
         self.processes.append(process)
 
     def _wait(self, name: str, sign: str, process: subprocess.Popen[bytes]) -> str:
-        """Wait until a part's log shows the sign; returns what the sign holds."""
+        """Wait until a log matches the pattern. Returns the first group of the match."""
         log, deadline = self.home / f"{name}.log", time.monotonic() + _START_SECONDS
-        while (found := re.search(sign, log.read_text())) is None:
+        while (match := re.search(sign, log.read_text())) is None:
             if process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise MethodError(
                     f"The {name} of the Spark cluster did not start. Its log: {log.read_text()[-2000:]}"
                 )
             time.sleep(0.05)
-        return found[1]
+        return match[1]
 
 
 def loopback_environment(home: Path) -> dict[str, str]:
-    """What all parts of a cluster on this machine need to know: to stay on loopback, where Java is, which
-    interpreter runs tasks.
+    """Environment for all parts of a local cluster: loopback addresses, Java, and the interpreter that runs
+    tasks.
     """
     return {
         **os.environ,
@@ -94,7 +92,7 @@ def loopback_environment(home: Path) -> dict[str, str]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Processes that a process has started (on Linux)."""
+    """Child processes of a process (on Linux)."""
     return [
         int(child)
         for task in Path(f"/proc/{pid}/task").iterdir()

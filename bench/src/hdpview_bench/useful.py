@@ -1,9 +1,9 @@
-"""Everyday questions, and how many answers are useful as they stand.
+"""Everyday questions, and how many answers are useful as they are.
 
-Five kinds are asked of a view in SQL, as people do: counts of groups, rates by group, shares of all records,
-comparisons of two rates, and trends over ranges of a number. An estimate is close if it is within 10 % of the
-truth or within one point: 1 % of all records for a count, 0.01 for a share. An answer is useful if its
-interval is that narrow, or if it tells which of two rates is larger.
+A view is asked five kinds of questions in SQL: counts of groups, rates by group, shares of all records,
+comparisons of two rates, and trends over ranges of a number. An estimate is close if it is within 10% of the
+truth or within one point: 1% of all records for a count, 0.01 for a share. An answer is useful if its
+interval is that narrow, or if it shows which of two rates is larger.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from hdpview_bench.coverage import recoded_table
 from hdpview_bench.datasets import dataset_title
 
 DATASETS = ("adult", "nycflights", "traffic", "electricity")
-N_QUESTIONS = 75  # of each table
-_MIN_RECORDS = 100  # of a group that people ask about
-_N_RANGES = 4  # of a trend
+N_QUESTIONS = 75  # questions per table
+_MIN_RECORDS = 100  # minimum records of a group that people ask about
+_N_RANGES = 4  # number of ranges of a trend
 Flags = NDArray[np.bool_]
 Row = dict[str, Any]
 
@@ -60,7 +60,7 @@ class _Table:
         return a, b
 
     def value(self, a: int, *conditions: Flags) -> tuple[str, Flags]:
-        """A condition on an attribute: the value of a random record among some."""
+        """A condition on an attribute: the value of a random record among the given ones."""
         counts = self.recoded.counts
         weight = counts.exact_counts * np.logical_and.reduce([counts.exact_counts > 0, *conditions])
         row = int(self.rng.choice(len(weight), p=weight / weight.sum()))
@@ -73,14 +73,14 @@ def _count(*conditions: str) -> str:
 
 
 def _groups(table: _Table, total: float) -> Iterator[Question]:
-    """How many records of this group satisfy a condition?"""
+    """Ask how many records of a group satisfy a condition."""
     a, b = table.attributes()
     (group, in_group), (other, satisfy) = table.value(a), table.value(b)
     yield Question(_count(group, other), table.records(in_group, satisfy), total)
 
 
 def _rates(table: _Table, _: float) -> Iterator[Question]:
-    """Which share of a group satisfies a condition?"""
+    """Ask which share of a group satisfies a condition."""
     a, b = table.attributes()
     (group, in_group), (other, satisfy) = table.value(a), table.value(b)
     if table.records(in_group) >= _MIN_RECORDS:
@@ -89,7 +89,7 @@ def _rates(table: _Table, _: float) -> Iterator[Question]:
 
 
 def _shares(table: _Table, _: float) -> Iterator[Question]:
-    """Which share of all records is this?"""
+    """Ask which share of all records satisfies two conditions."""
     a, b = table.attributes()
     (group, in_group), (other, satisfy) = table.value(a), table.value(b)
     yield Question(
@@ -98,7 +98,7 @@ def _shares(table: _Table, _: float) -> Iterator[Question]:
 
 
 def _comparisons(table: _Table, _: float) -> Iterator[Question]:
-    """By how much do the rates of two groups differ?"""
+    """Ask by how much the rates of two groups differ."""
     a, b = table.attributes()
     (one, in_one), (other, satisfy) = table.value(a), table.value(b)
     if table.records(~in_one) < _MIN_RECORDS or table.records(in_one) < _MIN_RECORDS:
@@ -114,7 +114,7 @@ def _comparisons(table: _Table, _: float) -> Iterator[Question]:
 
 
 def _trends(table: _Table, total: float) -> Iterator[Question]:
-    """How many records are there in each of some ranges of a number?"""
+    """Ask for the number of records in each of several ranges of a number."""
     schema = table.recoded.schema
     a, b = table.attributes()
     if not isinstance(schema.attributes[a], Integer) or schema.sizes[a] < _N_RANGES:
@@ -142,12 +142,12 @@ def useful_rows(
     datasets: tuple[str, ...], epsilon: str, n_questions: int = N_QUESTIONS, data_dir: Path | None = None
 ) -> list[Row]:
     """A row per table and kind of question: shares of answers that held, were close, and are useful."""
-    found = []
+    rows = []
     for dataset in datasets:
         recoded = recoded_table(dataset, data_dir)
         view = build(recoded.exact_rows(), recoded.schema, epsilon, threads=1, ledger=False)
-        found += asked_rows(view, recoded, dataset, n_questions)
-    return found
+        rows += asked_rows(view, recoded, dataset, n_questions)
+    return rows
 
 
 def asked_rows(view: PView, recoded: Recoded, dataset: str, n_questions: int = N_QUESTIONS) -> list[Row]:
@@ -156,7 +156,7 @@ def asked_rows(view: PView, recoded: Recoded, dataset: str, n_questions: int = N
     total = table.records()
     for kind, ask in KINDS.items():
         questions: list[Question] = []
-        for _ in range(50 * n_questions):  # some draws give no question
+        for _ in range(50 * n_questions):  # some draws yield no question
             if len(questions) >= n_questions // len(KINDS):
                 break
             questions += ask(table, total)
@@ -188,5 +188,5 @@ def summary(rows: list[Row]) -> str:
     )
     return (
         f"Of {sum(weight):,} everyday questions {held:.0%} were held by their interval, {close:.0%} of the "
-        f"estimates were within 10 % or one point, and {useful:.0%} of the answers are useful as they stand."
+        f"estimates were within 10% or one point, and {useful:.0%} of the answers are useful as they stand."
     )

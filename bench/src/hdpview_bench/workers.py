@@ -1,8 +1,6 @@
-"""Work in processes that may be stopped: each task has a limit of time and of memory, and losing one loses
-nothing else.
+"""Run tasks in processes with limits of time and memory; stopping one task affects no other.
 
-A process does many tasks, so that what it has loaded serves the next one; after a task that had to be stopped
-a new one takes its place.
+A process runs many tasks, so that loaded modules are reused; a stopped process is replaced.
 """
 
 from __future__ import annotations
@@ -26,20 +24,20 @@ from hdpview.errors import DataError, HdpviewError, quoted
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 _PATIENCE = 5.0
-_START_SECONDS = 60.0  # on top of a process's first task: it has to load everything
+_START_SECONDS = 60.0  # seconds of extra time for a process's first task, which loads everything
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
-)  # processes share the cores already
+)  # processes already share the cores
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one task: seconds of computing time, and bytes beyond what the process had before it.
+    """Limits of one task: seconds of CPU time, and bytes beyond the initial memory of its process.
 
-    Computing time, so that a busy machine does not decide what is feasible; on the clock a task may take
-    `_PATIENCE` times as long.
+    CPU time, so that other work on the machine does not decide what is feasible. In wall-clock time a task
+    may take `_PATIENCE` times as long.
     """
 
     seconds: float
@@ -48,17 +46,15 @@ class Limits:
 
 def memory_bytes(text: str) -> int:
     """4GB, 500MB, 1.5GiB in bytes; units are powers of 1024."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT])i?B?\s*", text, re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT])i?B?\s*", text, re.IGNORECASE)
+    if match is None:
         raise DataError(f"A limit of memory is written like 4GB or 500MB, not {quoted(text)}.")
-    return int(float(found[1]) * 1024 ** (1 + "KMGT".index(found[2].upper())))
+    return int(float(match[1]) * 1024 ** (1 + "KMGT".index(match[2].upper())))
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """A task without a result, and why. `expected`: a limit or a refusal in words, as opposed to a mistake in
-    the code.
-    """
+    """A task without a result, and the reason. `expected`: a limit or a refusal, not a bug."""
 
     reason: str
     expected: bool = True
@@ -76,9 +72,7 @@ class _Worker(Generic[Task]):
 def in_processes(
     work: Callable[[Task], Result], tasks: Iterator[Task], limits: Limits, n_workers: int
 ) -> Iterator[tuple[Task, Result | Stopped]]:
-    """Results in the order they come. `tasks` is asked for the next one only when a process is free for
-    it.
-    """
+    """Yield results as they arrive. The next task is taken only when a process is free."""
     workers: list[_Worker[Task]] = []
     try:
         while True:
@@ -130,7 +124,7 @@ def _hand_out(
 
 
 def _outcome(worker: _Worker[Any], limits: Limits) -> tuple[Any] | None:
-    """What a busy process has to say; None if it is still at work."""
+    """The outcome of a busy process; None while it works."""
     if worker.pipe.poll():
         try:
             return (worker.pipe.recv(),)
@@ -146,11 +140,11 @@ def _outcome(worker: _Worker[Any], limits: Limits) -> tuple[Any] | None:
 def _how_it_ended(exit_code: int | None, limits: Limits) -> str:
     if exit_code == -getattr(signal, "SIGXCPU", 0):
         return f"It needed more than the limit of {limits.seconds:g} s of computing time."
-    return f"The process ended by itself (exit code {exit_code}), perhaps for want of memory."
+    return f"The process ended by itself (exit code {exit_code}), perhaps because memory ran out."
 
 
 def _start(work: Callable[[Any], Any], limits: Limits) -> _Worker[Any]:
-    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    context = multiprocessing.get_context("spawn")  # forking a process with threads may hang
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(work, theirs, limits), daemon=True)
     with _single_threaded():
@@ -180,7 +174,7 @@ def _single_threaded() -> Iterator[None]:
 
 
 def _serve(work: Callable[[Any], Any], pipe: Connection, limits: Limits) -> None:
-    """The life of a process: one task after the other until the other end is gone."""
+    """Run one task after another until the other end closes."""
     while True:
         try:
             task = pipe.recv()
@@ -204,8 +198,8 @@ def _serve(work: Callable[[Any], Any], pipe: Connection, limits: Limits) -> None
 
 
 def _set_limits(limits: Limits) -> None:
-    """Let computing time and address space grow by so much from here. Where the system cannot, there is the
-    clock.
+    """Limit further CPU time and address space. If the system does not support this, only wall-clock time is
+    limited.
     """
     try:
         import resource

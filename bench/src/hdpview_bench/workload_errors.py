@@ -1,10 +1,11 @@
 """Error of a release on the paper's workloads, over all their questions, and on three more.
 
-No question of the paper's is written down. All cells of the k-way marginals are asked at once; prefixes are
-running sums of the same differences, and all ranges of an attribute follow from the running sum of its
-histogram. Random ranges are 3,000 boxes that are the same in every run. `range-k` asks for random ranges of k
-attributes, `cell-k` (also `populated-k`) for cells of k attributes at the place of a random record, which is
-where people look; `relations` is explained in `relations.py`.
+The paper's questions are not listed one by one. All cells of the k-way marginals are computed at once;
+prefixes are running sums of the same differences, and all ranges of an attribute follow from the running sum
+of its histogram. Random ranges are 3,000 boxes that are the same in every run.
+
+`range-k` has random ranges of k attributes. `cell-k` (also `populated-k`) has cells of k attributes at the
+location of a random record, where people usually look. `relations` is explained in `relations.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ RELATIONS = "relations"
 RANGES = {f"range-{k}": k for k in (1, 2, 3, 4)}
 POPULATED = {"populated-2": 2, "populated-3": 3, "cell-1": 1, "cell-2": 2, "cell-3": 3}
 WORKLOADS = (*PAPER_WORKLOADS, "populated-2", "populated-3", RELATIONS, *RANGES, "cell-1", "cell-2", "cell-3")
-# What a method that is built for one workload is built for where that workload is not one of the paper's.
+# Workload for which a workload-dependent method is built if the measured one is not the paper's.
 NEAREST_WORKLOAD = {
     **{name: f"random-{k}d" if k > 1 else "range-1d" for name, k in RANGES.items()},
     **{name: f"marginal-{k}" if k > 1 else "range-1d" for name, k in POPULATED.items()},
@@ -40,14 +41,14 @@ NEAREST_WORKLOAD = {
 }
 
 N_RANDOM_QUESTIONS = 3_000
-MOST_SETS = 2_000  # attribute sets of one workload; all of them up to 23 attributes for k = 3
-_SEED = 20220509  # of the questions; public, and no noise comes from it
+MOST_SETS = 2_000  # attribute sets of one workload; includes all sets for k = 3 up to 23 attributes
+_SEED = 20220509  # seed of the questions; public, because no noise comes from it
 
 Floats = NDArray[np.float64]
 
 
 def possible_workloads(workloads: list[str], n_attributes: int) -> list[str]:
-    """Those of the workloads that a table of so many attributes has questions for."""
+    """Workloads that apply to a table with this number of attributes."""
     for name in workloads:
         if name not in WORKLOADS:
             raise QueryError(unknown_name("workload", name, WORKLOADS, "The workloads are"))
@@ -55,7 +56,7 @@ def possible_workloads(workloads: list[str], n_attributes: int) -> list[str]:
 
 
 def attribute_sets(n_attributes: int, k: int) -> list[tuple[int, ...]]:
-    """All sets of k attributes; above `MOST_SETS` of them, so many drawn once and for all."""
+    """All sets of k attributes, or a fixed sample of `MOST_SETS` of them."""
     sets = list(combinations(range(n_attributes), k))
     if len(sets) <= MOST_SETS:
         return sets
@@ -64,7 +65,7 @@ def attribute_sets(n_attributes: int, k: int) -> list[tuple[int, ...]]:
 
 
 class WorkloadErrors:
-    """The truth about one table, to measure releases with. Exact, so for benchmarks alone."""
+    """The true answers for one table, to measure releases with. Exact: for benchmarks only."""
 
     def __init__(self, counts: SparseCounts) -> None:
         self._sizes = counts.schema.sizes
@@ -73,16 +74,16 @@ class WorkloadErrors:
         self._counts = counts
 
     def measure(self, release: Release, workloads: list[str]) -> dict[str, dict[str, float]]:
-        """What is measured of each workload, by name: its RMSE, or how relations come out."""
-        found = {
+        """The measurements of each workload, by name: its RMSE, or the figures of `relations`."""
+        by_workload = {
             name: {"rmse": rmse}
             for name, rmse in self.rmse(release, [w for w in workloads if w != RELATIONS]).items()
         }
         if RELATIONS in workloads:
             errors = relation_errors(release, self._relations)
             if errors is not None:
-                found[RELATIONS] = asdict(errors)
-        return found
+                by_workload[RELATIONS] = asdict(errors)
+        return by_workload
 
     @cached_property
     def _relations(self) -> list[Relation]:
@@ -93,17 +94,17 @@ class WorkloadErrors:
         narrow for are left out.
         """
         asked = possible_workloads(workloads, len(self._sizes))
-        found: dict[str, float] = {}
+        totals: dict[str, float] = {}
         for k in (2, 3):
             if {f"marginal-{k}", f"prefix-{k}d"} & set(asked):
-                found[f"marginal-{k}"], found[f"prefix-{k}d"] = self._marginals_and_prefixes(release, k)
+                totals[f"marginal-{k}"], totals[f"prefix-{k}d"] = self._marginals_and_prefixes(release, k)
         if "range-1d" in asked:
-            found["range-1d"] = self._ranges(release)
+            totals["range-1d"] = self._ranges(release)
         for name in asked:
-            if name not in found:
+            if name not in totals:
                 boxes, truth = self._random_questions[name]
-                found[name] = math.sqrt(float(((release.answer(boxes) - truth) ** 2).mean()))
-        return {name: found[name] for name in asked}
+                totals[name] = math.sqrt(float(((release.answer(boxes) - truth) ** 2).mean()))
+        return {name: totals[name] for name in asked}
 
     def _ranges(self, release: Release) -> float:
         """Σ over i < j of (cᵢ − cⱼ)² is n·Σc² − (Σc)² for running sums c: all ranges in one pass. [n = size +
@@ -145,7 +146,7 @@ class WorkloadErrors:
     @cached_property
     def _random_questions(self) -> dict[str, tuple[CodeBoxes, Floats]]:
         """Boxes and their true answers per workload of random ranges, and of populated cells."""
-        found = {}
+        questions = {}
         for number, name in enumerate(WORKLOADS):
             rng = np.random.default_rng([_SEED, number])
             boxes = None
@@ -157,8 +158,8 @@ class WorkloadErrors:
                 boxes = populated_cells(self._counts, POPULATED[name], N_RANDOM_QUESTIONS, rng)
             if boxes is not None:
                 truth = unprotected(self._counts.exact_box_counts(boxes)).astype(np.float64)
-                found[name] = boxes, truth
-        return found
+                questions[name] = boxes, truth
+        return questions
 
 
 @nb.njit(cache=True, nogil=True)

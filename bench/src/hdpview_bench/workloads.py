@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random import Generator
 
-from hdpview.domain.tables import CodeBoxes as CodeBoxes  # most take it from here
+from hdpview.domain.table_shapes import CodeBoxes as CodeBoxes  # the default of most callers
 from hdpview.errors import QueryError, unknown_name
-from hdpview.forecast.questions import draw_cells, draw_ranges, draw_single_ranges
+from hdpview.forecast.sample_questions import draw_cells, draw_ranges, draw_single_ranges
 
 WORKLOADS = (
     "range-1d",
@@ -28,13 +28,14 @@ WORKLOADS = (
 
 
 def n_attributes_of(workload: str) -> int:
-    """How many attributes each question of a workload is about."""
+    """Number of attributes in each question of a workload."""
     return int(workload.split("-")[1][0])
 
 
 def kind_for(workload: str, sizes: Sequence[int]) -> tuple[str, int]:
-    """The kind of a workload's ranges, such as `prefix`, and how many attributes each of its questions is
-    about. Raises where there is no such workload, or where a domain of these sizes has too few attributes.
+    """The kind of a workload's ranges, such as `prefix`, and the number of attributes per question.
+
+    Raises if there is no such workload, or if a domain of these sizes has too few attributes.
     """
     if workload not in WORKLOADS:
         raise QueryError(unknown_name("workload", workload, WORKLOADS, "The workloads are"))
@@ -47,7 +48,7 @@ def kind_for(workload: str, sizes: Sequence[int]) -> tuple[str, int]:
 
 
 def draw(workload: str, sizes: tuple[int, ...], n: int, rng: Generator) -> CodeBoxes | None:
-    """Draw `n` questions; None where the domain has too few attributes."""
+    """Draw `n` questions; None if the domain has too few attributes."""
     if workload not in WORKLOADS:
         raise QueryError(unknown_name("workload", workload, WORKLOADS, "The workloads are"))
     kind, k = workload.split("-")[0], n_attributes_of(workload)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hdpview.cli import output
-from hdpview.cli.progress import ProgressBar
+from hdpview.cli.progress_bar import ProgressBar
 from hdpview.errors import check_installed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def demo(
         Path, typer.Option("-d", "--directory", help="Folder for the table, schema, view and picture.")
     ] = Path("hdpview-demo"),
 ) -> None:
-    """Build a view of a made-up hospital's admissions and ask it questions. Takes a few seconds.
+    """Build a view of a fictitious hospital's admissions and query it. Takes a few seconds.
 
     Example: hdpview demo
     """
@@ -33,6 +33,7 @@ def demo(
     check_installed("opendp", "vl_convert")
     from hdpview.build import build
     from hdpview.demo import hospital_schema, hospital_schema_text, hospital_table
+    from hdpview.query.present.plots import save
 
     directory.mkdir(parents=True, exist_ok=True)
     table, schema = hospital_table(), hospital_schema()
@@ -45,29 +46,29 @@ def demo(
     )
     typer.secho("2. Its view, built once at epsilon 1 (the first build compiles the kernels)", bold=True)
     with ProgressBar() as progress:
-        view = build(table, schema, _EPSILON, ledger=False, progress=progress)
+        view = build(table, schema, _EPSILON, ledger=False, progress=progress, on_warning=str)
     view.save(directory / "admissions.pview")
     typer.echo("   " + repr(view).replace("\n", "\n   "))
     typer.secho("3. Answers with 95% intervals beside the truth, which only this demo can look up", bold=True)
     _ask(view, table)
     typer.secho("4. A picture", bold=True)
-    _draw(view, table, directory / "age.png")
-    typer.echo(f"   {directory / 'age.png'}: admissions by age, the view's bars and the truth as dots")
+    save(view.plot.histogram("age"), directory / "age.png")
+    typer.echo(f"   {directory / 'age.png'}: admissions by age, as the view has them")
     typer.secho("5. Try it yourself", bold=True)
-    hdpview, shown = _command(), directory / "admissions.pview"
+    hdpview, view_file = _command(), directory / "admissions.pview"
     for arguments in (
-        f"info {shown}",
-        f"query {shown} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\"",
-        f'query {shown} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region"',
-        f"explore {shown}",
-        f"publish {shown} -o {directory / 'admissions.html'}",
+        f"info {view_file}",
+        f"query {view_file} \"SELECT COUNT(*) FROM view WHERE age >= 80 AND admission = 'emergency'\"",
+        f'query {view_file} "SELECT region, COUNT(*) AS n FROM view WHERE smoker GROUP BY region"',
+        f"explore {view_file}",
+        f"publish {view_file} -o {directory / 'admissions.html'}",
         "schema draft your-table.parquet -o your-table.toml",
     ):
         typer.echo(f"   {hdpview} {arguments}")
 
 
 def _command() -> str:
-    """How to call this program again: by name if the shell finds it, else as it was called now."""
+    """The command that runs this program again: its name if it is on the path, else as it was called."""
     import shlex
     import shutil
     import sys
@@ -80,61 +81,37 @@ def _command() -> str:
     return "hdpview"
 
 
-def _truth(table: pa.Table, where: str) -> int:
+def _ask(view: PView, table: pa.Table) -> None:
     import duckdb
 
-    with duckdb.connect() as connection:
-        connection.register("admissions", table)
-        rows = connection.execute(f"SELECT COUNT(*) FROM admissions WHERE {where}").fetchall()
-    return int(rows[0][0])
-
-
-def _ask(view: PView, table: pa.Table) -> None:
     from hdpview.demo import QUESTIONS
 
     answers = view.count_many([question.where for question in QUESTIONS])
+    counts = ", ".join(f"COUNT(*) FILTER ({question.where})" for question in QUESTIONS)
+    with duckdb.connect() as connection:
+        connection.register("admissions", table)
+        truths = connection.execute(f"SELECT {counts} FROM admissions").fetchall()[0]
     rows: list[dict[str, Any]] = [
         {
             "question": question.text,
             "view": round(answer.estimate),
             "from": round(answer.lower),
             "to": round(answer.upper),
-            "truth": _truth(table, question.where),
+            "truth": truth,
         }
-        for question, answer in zip(QUESTIONS, answers, strict=True)
+        for question, answer, truth in zip(QUESTIONS, answers, truths, strict=True)
     ]
     output.print_table(["question", "view", "from", "to", "truth"], rows)
     inside, surely = (
-        sum(end.lower <= row["truth"] <= end.upper for end, row in zip(ends, rows, strict=True))
-        for ends in ([answer.typical for answer in answers], [answer.guaranteed for answer in answers])
+        sum(interval.lower <= truth <= interval.upper for interval, truth in zip(kind, truths, strict=True))
+        for kind in ([answer.typical for answer in answers], [answer.guaranteed for answer in answers])
     )
     typer.echo(
-        f"   {inside} of {len(rows)} truths lie in these typical intervals, {surely} in the wider "
-        "guaranteed ones."
+        f"   {inside} of {len(rows)} true counts lie in these typical intervals, {surely} in the wider "
+        "guaranteed intervals."
     )
     if inside < len(rows):
         typer.echo(
             "   Typical intervals can miss if attributes depend on each other in ways that no released "
             "table shows."
         )
-
-
-def _draw(view: PView, table: pa.Table, path: Path) -> None:
-    import altair as alt
-    import numpy as np
-
-    from hdpview.domain import Integer
-
-    age = view.schema["age"]
-    assert isinstance(age, Integer)
-    codes = (np.clip(table.column("age").to_numpy(), age.min, age.max) - age.min) // age.every
-    truth = np.bincount(codes, minlength=age.size)
-    dots = alt.Chart(
-        alt.Data(
-            values=[{"label": label, "truth": int(n)} for label, n in zip(age.labels(), truth, strict=True)]
-        )
-    )
-    chart = view.plot.histogram("age") + dots.mark_point(color="#e45756", filled=True).encode(
-        x=alt.X("label:N", sort=age.labels()), y="truth:Q"
-    )
-    chart.properties(title="Admissions by age: view (bars) and truth (dots)").save(path, scale_factor=1.5)

@@ -6,15 +6,16 @@ hdpview, 130 Ctrl-C.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from hdpview._version import __version__
-from hdpview.cli import build, curate, demo, ledger, query, refine, schema, serve
-from hdpview.cli.groups import AllCommands, Commands
+from hdpview.cli import build_command, demo, ledger_commands, query, schema_commands, serve
+from hdpview.cli.command_groups import AllCommands, Commands
 from hdpview.errors import HdpviewError, InternalError, missing_extra
 
 INTERNAL_ERROR = 70  # exit code, as in sysexits.h
@@ -38,17 +39,17 @@ schema_app = typer.Typer(
 )
 ledger_app = typer.Typer(no_args_is_help=True, help="Track the budget spent on each table.")
 app.add_typer(schema_app, name="schema")
-schema_app.command("draft")(schema.draft)
-schema_app.command("import")(schema.import_schema)
-schema_app.command("check")(schema.check)
-schema_app.command("json-schema")(schema.json_schema)
-app.command("curate")(curate.open_page)
-app.command("build")(build.build)
-app.command("refine")(refine.refine)
-app.command("estimate")(build.estimate)
+schema_app.command("draft")(schema_commands.draft)
+schema_app.command("import")(schema_commands.import_schema)
+schema_app.command("check")(schema_commands.check)
+schema_app.command("json-schema")(schema_commands.json_schema)
+app.command("curate")(serve.curate)
+app.command("build")(build_command.build)
+app.command("refine")(build_command.refine)
+app.command("estimate")(build_command.estimate)
 app.add_typer(ledger_app, name="ledger")
-ledger_app.command("show")(ledger.show)
-ledger_app.command("limit")(ledger.limit)
+ledger_app.command("show")(ledger_commands.show)
+ledger_app.command("limit")(ledger_commands.limit)
 app.command("info")(query.info)
 app.command("query")(query.query)
 app.command("plot")(query.plot)
@@ -79,29 +80,32 @@ def _root(
 
 def main() -> None:
     """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an arrow must not end a command in a Latin-1 terminal
     try:
         app(**({"color": False} if os.environ.get("NO_COLOR") else {}))
     except InternalError as problem:
-        typer.echo(f"Internal error: {problem}", err=True)
-        sys.exit(INTERNAL_ERROR)
+        _end(INTERNAL_ERROR, f"Internal error: {problem}")
     except HdpviewError as problem:
-        typer.echo(f"Error: {problem}", err=True)
-        sys.exit(2)
+        _end(2, f"Error: {problem}")
     except ModuleNotFoundError as problem:
-        without_extra = missing_extra(problem)
-        if without_extra is None:
+        if (without_extra := missing_extra(problem)) is None:
             raise
-        typer.echo(f"Error: {without_extra}", err=True)
-        sys.exit(2)
+        _end(2, f"Error: {without_extra}")
     except BrokenPipeError:
         sys.stderr.close()  # the reader closed the pipe, as `head` does
         sys.exit(0)
     except OSError as problem:  # a full disk, a folder where a file should be
         place = "" if problem.filename is None else f" {str(problem.filename)!r}"
-        typer.echo(f"Error: Cannot read or write{place}: {problem.strerror or problem}.", err=True)
-        sys.exit(2)
+        _end(2, f"Error: Cannot read or write{place}: {problem.strerror or problem}.")
     except SystemError as problem:
         # Compiled code turns Ctrl-C into this.
         if not isinstance(problem.__cause__, KeyboardInterrupt):
             raise
         sys.exit(130)
+
+
+def _end(code: int, message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    sys.exit(code)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -19,27 +22,8 @@ if TYPE_CHECKING:
 _MAX_WIDTH = 100_000  # characters per line if the output is not a terminal, so nothing is folded
 
 
-class Format(StrEnum):
-    """Format of a printed result."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
-
-
-class JsonOrTable(StrEnum):
-    """Format of printed facts."""
-
-    table = "table"
-    json = "json"
-
-
-class Interval(StrEnum):
-    """Kind of interval to show."""
-
-    typical = "typical"
-    guaranteed = "guaranteed"
-    noise = "noise"
+Format = Literal["table", "csv", "json"]
+JsonOrTable = Literal["table", "json"]
 
 
 def names_in(text: str | None) -> list[str]:
@@ -60,6 +44,30 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def show(format: JsonOrTable, data: Any, text: str) -> None:
+    """Print facts as JSON, or as text for people."""
+    print_json(data) if format == "json" else typer.echo(text)
+
+
+def wrote(path: Path, remark: str = "") -> None:
+    """Print what was written, and its size."""
+    typer.echo(f"Wrote {path} ({path.stat().st_size / 1000:,.0f} kB){remark}")
+
+
+@contextmanager
+def shown_log() -> Iterator[None]:
+    """Print what hdpview logs, such as the budget spent and left."""
+    log, echo = logging.getLogger("hdpview"), logging.StreamHandler(sys.stderr)
+    level = log.level
+    log.addHandler(echo)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(echo)
+        log.setLevel(level)
 
 
 class NumberText(str):

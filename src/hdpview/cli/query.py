@@ -1,67 +1,61 @@
-"""Commands of the analyst: they open a view and never see the table."""
+"""Commands for analysts. They open views and never see tables."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from hdpview.cli import output
-from hdpview.cli.options import Format
-from hdpview.errors import QueryError, ViewFileError
+from hdpview.cli.options import Force, Format, View, argument, option
+from hdpview.errors import QueryError
 
 if TYPE_CHECKING:
+    import altair as alt
     import pyarrow as pa
 
     from hdpview.domain import Attribute
-    from hdpview.view.card import PrivacyCard
-
-View = Annotated[Path, typer.Argument(metavar="VIEW", help="A .pview file.", show_default=False)]
 
 
 def info(
     view: View,
-    card: Annotated[
-        bool, typer.Option("--card", help="Print the privacy card: one page to judge the view by.")
-    ] = False,
+    card: Annotated[bool, option("Print the privacy card, a one-page summary.", "--card")] = False,
     quality: Annotated[
-        bool,
-        typer.Option(
-            "--quality", help="Print how far answers are off, and which attributes were counted together."
-        ),
+        bool, option("Print the size of errors, and the attributes counted together.", "--quality")
     ] = False,
     output_path: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the card here, as HTML if named so, else text."),
+        option("Write the card to this file: HTML if it ends in .html, else text.", "-o", "--output"),
     ] = None,
-    format: Format = output.JsonOrTable.table,
+    format: Format = "table",
 ) -> None:
-    """Tell what a view is: what it protects, what it cost, what can be asked.
+    """Describe a view: what it protects, what it cost and which attributes it has.
 
     Example: hdpview info adult.pview --card -o adult-card.html
     """
     from hdpview.pview import PView
 
     opened = PView.open(view)
-    if card or output_path is not None:
-        _card(opened.privacy_card(), output_path)
+    if output_path is not None:
+        opened.privacy_card().save(output_path)
+        output.wrote(output_path)
+        return
+    if card:
+        typer.echo(opened.privacy_card().text, nl=False)
         return
     if quality:
         report = opened.quality()
-        if format == output.JsonOrTable.json:
-            output.print_json(report.as_dict())
-        else:
-            typer.echo(str(report))
+        output.show(format, report.as_dict(), str(report))
         return
     facts = opened.info()
-    if format == output.JsonOrTable.json:
+    if format == "json":
         output.print_json(facts)
         return
     if not facts["private"]:
         typer.secho("NOT PRIVATE: " + "; ".join(facts["not_private_because"]), fg="red", bold=True)
-    spent = ", ".join(f"{purpose} {epsilon:g}" for purpose, epsilon in facts["spending"].items())
+    spent = ", ".join(f"{purpose} {epsilon:.2g}" for purpose, epsilon in facts["spending"].items())
     typer.echo(
         f"about {facts['estimated_records']:,.0f} records in {facts['n_components']:,} components "
         f"over {facts['n_cells']:.3g} cells; about {facts['about']}"
@@ -73,77 +67,58 @@ def info(
     typer.echo(f"method: {facts['method']}, hdpview {facts['library_version']}")
     typer.echo(f"risk: {facts['risk']}")
     typer.echo("")
-    output.print_table(
-        ["attribute", "type", "values", "from", "to", "missing"],
-        [_row(attribute) for attribute in opened.schema],
-    )
+    rows = [_row(attribute) for attribute in opened.schema]
+    output.print_table([*rows[0]], rows)
 
 
 def _row(attribute: Attribute) -> dict[str, object]:
     labels = attribute.value_labels()
-    own = "a value of its own" if attribute.nullable else f"as {labels[attribute.missing_code]}"
-    return {
-        "attribute": attribute.name,
-        "type": attribute.kind,
-        "values": attribute.size,
-        "from": labels[0],
-        "to": labels[-1],
-        "missing": own,
-    }
-
-
-def _card(card: PrivacyCard, path: Path | None) -> None:
-    if path is None:
-        typer.echo(card.text, nl=False)
-        return
-    try:
-        card.save(path)
-    except OSError as problem:
-        raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
-    typer.echo(f"Wrote {path}", err=True)
+    missing = "a value of its own" if attribute.nullable else f"as {labels[attribute.missing_code]}"
+    row = {"attribute": attribute.name, "type": attribute.kind, "values": attribute.size}
+    return {**row, "from": labels[0], "to": labels[-1], "missing": missing}
 
 
 def query(
     view: View,
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="The question.", show_default=False)],
+    sql: Annotated[str, argument("The query.", metavar="SQL")],
     format: Annotated[
         output.Format, typer.Option(help="table for people; csv or json for programs.")
-    ] = output.Format.table,
+    ] = "table",
     confidence: Annotated[float, typer.Option(help="Confidence of the interval, 0.5 to 0.9999.")] = 0.95,
     interval: Annotated[
-        output.Interval, typer.Option(help="Which interval is printed as lower and upper.")
-    ] = output.Interval.typical,
+        Literal["typical", "guaranteed", "noise"],
+        typer.Option(help="Kind of interval to print as lower and upper."),
+    ] = "typical",
     dialect: Annotated[
-        str, typer.Option(help="The SQL it is written in: duckdb, postgres, snowflake, spark, …")
+        str, typer.Option(help="SQL dialect: duckdb, postgres, snowflake, spark, …")
     ] = "duckdb",
     ranks: Annotated[
-        bool, typer.Option("--ranks", help="Add how likely a row belongs to the answer, and its ranks.")
+        bool, option("Add the probability that each row belongs to the answer, and its ranks.", "--ranks")
     ] = False,
 ) -> None:
-    """Ask a view a question in SQL. Costs no budget, however often.
+    """Answer an SQL query from a view. Costs no budget.
 
-    Example: hdpview query adult.pview "SELECT sex, COUNT(*) AS n, AVG(age) FROM view WHERE hours >= 40 GROUP
-        BY sex"
+    Example: hdpview query adult.pview "SELECT sex, COUNT(*) AS n, AVG(age) FROM view GROUP BY sex"
     """
     from hdpview.pview import PView
     from hdpview.query.evaluate import run
 
     opened = PView.open(view)
-    result = run(opened, sql, confidence, interval=interval.value, dialect=dialect, ranks=ranks)
+    result = run(opened, sql, confidence, interval=interval, dialect=dialect, ranks=ranks)
     columns, rows = result.names, result.to_rows()
-    if format == output.Format.json:
+    if format == "json":
         budget = dict(zip(("epsilon", "delta"), map(float, opened.manifest.total), strict=True))
         notes = [*result.notes, *result.inferred]
         output.print_json(
             {"columns": columns, "rows": rows, "confidence": confidence, **budget, "notes": notes}
         )
-    elif format == output.Format.csv:
+    elif format == "csv":
         output.print_csv(columns, rows)
     else:
         measured = result.measured
         keys = set(columns) - {name for names in measured for name in names}
         output.print_table(columns, [output.rounded_row(row, measured, result.counts) for row in rows], keys)
-    if format != output.Format.json:
+    if format != "json":
         for note in (*result.notes, *result.inferred):
             typer.echo(note, err=True)
     output.warn_if_not_private(opened)
@@ -152,23 +127,15 @@ def query(
 def plot(
     view: View,
     columns: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="COL [COL]", help="One attribute for bars, two for a heat map.", show_default=False
-        ),
+        list[str], argument("One attribute for bars, two for a heat map.", metavar="COL [COL]")
     ],
-    output_path: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", help="The picture: .png, .svg, .pdf, .html or .json.", show_default=False
-        ),
-    ],
-    where: Annotated[str | None, typer.Option(help="A condition on the records counted.")] = None,
+    output_path: Annotated[Path, option("The picture: .png, .svg, .pdf, .html or .json.", "-o", "--output")],
+    where: Annotated[str | None, option("A condition on the records counted.")] = None,
     partition: Annotated[
         bool, typer.Option(help="With two attributes: draw the borders of the view's blocks.")
     ] = False,
 ) -> None:
-    """Draw a view: counts of one attribute as bars, of two as shades. Costs no budget.
+    """Draw counts of one attribute as bars, or of two as a heat map. Costs no budget.
 
     Example: hdpview plot adult.pview age hours -o age-hours.png
     """
@@ -177,30 +144,33 @@ def plot(
 
     opened = PView.open(view)
     if len(columns) > 2 or (partition and (len(columns) != 2 or where is not None)):
-        raise QueryError("A picture shows one or two attributes; --partition takes two, and no --where.")
+        raise QueryError("A chart shows one or two attributes; --partition needs two and excludes --where.")
+    chart: alt.Chart | alt.LayerChart
     if partition:
-        save(opened.plot.partition(columns[0], columns[1]), output_path)
+        chart = opened.plot.partition(columns[0], columns[1])
     elif len(columns) == 2:
-        save(opened.plot.heatmap(columns[0], columns[1], where), output_path)
+        chart = opened.plot.heatmap(columns[0], columns[1], where)
     else:
-        save(opened.plot.histogram(columns[0], where), output_path)
+        chart = opened.plot.histogram(columns[0], where)
+    save(chart, output_path)
+    output.wrote(output_path)
 
 
 def wishes(
     view: View,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="The file of wishes; by default VIEW's name with .wishes.json."),
+        argument("The file of wishes; by default, VIEW with the ending .wishes.json.", metavar="FILE"),
     ] = None,
     where: Annotated[
-        str | None, typer.Option(help="Add a wish: the condition whose count should be sharper.")
+        str | None, option("Add a wish: a condition whose count should be more precise.")
     ] = None,
     within: Annotated[
-        float | None, typer.Option(help="With --where: how many records its 95% interval may reach.")
+        float | None, option("With --where: wanted half-width of its 95% interval, in records.")
     ] = None,
-    format: Format = output.JsonOrTable.table,
+    format: Format = "table",
 ) -> None:
-    """List what analysts need sharper, and what the view reaches now; or add a wish. Costs no budget.
+    """List the counts that analysts need more precisely, with their present precision; or add one.
 
     Example: hdpview wishes adult.pview --where "age >= 60 AND sex = 'Female'" --within 50
     """
@@ -209,13 +179,15 @@ def wishes(
 
     opened, path = PView.open(view), file or view.with_suffix(".wishes.json")
     if (where is None) != (within is None):
-        raise QueryError("A wish has a condition and a number of records: --where and --within.")
+        raise QueryError("A wish needs a condition and a number of records: --where and --within.")
     if where is not None and within is not None:
         new = opened.wish(where, within)
         (Wishes.load(path) + new if path.exists() else new).save(path)
         typer.echo(f"Wrote {path}. Send it to the curator of the view.", err=True)
+    elif not path.exists():
+        raise QueryError(f"There are no wishes in {str(path)!r} yet. Add one with --where and --within.")
     report = Wishes.load(path).report(opened)
-    if format == output.JsonOrTable.json:
+    if format == "json":
         output.print_json(report)
     else:
         rows = [{**row, "met": "yes" if row["met"] else "no"} for row in report]
@@ -224,14 +196,14 @@ def wishes(
 
 def sample(
     view: View,
-    n: Annotated[int, typer.Option("-n", "--rows", help="How many records.", show_default=False)],
+    n: Annotated[int, option("Number of records.", "-n", "--rows")],
     output_path: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="A .csv or .parquet file; without it, CSV is printed."),
+        option("The .csv or .parquet file to write; by default, CSV is printed.", "-o", "--output"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Makes the records repeatable.")] = None,
+    seed: Annotated[int | None, option("Seed, to draw the same records again.")] = None,
 ) -> None:
-    """Draw synthetic records from a view. Costs no budget, however many.
+    """Draw synthetic records from a view. Costs no budget.
 
     Example: hdpview sample adult.pview -n 1000 -o synthetic.csv
     """
@@ -245,25 +217,26 @@ def _write(table: pa.Table, path: Path | None) -> None:
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
 
+    from hdpview.view.file import written_whole
+
     if path is None:
         pc.write_csv(table, sys.stdout.buffer)
         return
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise QueryError(f"Unsupported file type {path.name!r}. Use .csv or .parquet.")
-    try:
-        pq.write_table(table, path) if path.suffix.lower() == ".parquet" else pc.write_csv(table, path)
-    except OSError as problem:
-        raise QueryError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+    write = pq.write_table if path.suffix.lower() == ".parquet" else pc.write_csv
+    with written_whole(path) as file:
+        write(table, file)
+    output.wrote(path)
 
 
 def merge(
-    views: Annotated[
-        list[Path], typer.Argument(metavar="VIEW VIEW …", help="The .pview files.", show_default=False)
-    ],
-    output_path: Annotated[Path, typer.Option("-o", "--output", help="The merged view.", show_default=False)],
+    views: Annotated[list[Path], argument("The .pview files.", metavar="VIEW VIEW …")],
+    output_path: Annotated[Path, option("The merged view.", "-o", "--output")],
     overlapping: Annotated[
-        bool, typer.Option(help="Somebody may be in more than one of the tables: the budgets add up.")
+        bool, typer.Option(help="A person may be in several of the tables, so the budgets add up.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Merge views of several tables with the same schema, such as those of two hospitals, into one.
 
@@ -271,12 +244,11 @@ def merge(
     """
     from hdpview.pview import PView
     from hdpview.pview import merge as merge_views
+    from hdpview.view.save import Saver
 
+    Saver(output_path).check(force)
     opened = {path.resolve(): PView.open(path) for path in views}
     merged = merge_views([opened[path.resolve()] for path in views], overlapping=overlapping)
     merged.save(output_path)
-    how = "budgets add up" if overlapping else "nobody is in two of them, so the largest budget counts"
-    typer.echo(
-        f"{output_path}: {merged.n_components:,} components of {len(views)} views; "
-        f"{merged.manifest.budget} ({how})"
-    )
+    how = "budgets add up" if overlapping else "nobody is in two of them, so only the largest budget counts"
+    output.wrote(output_path, f": {len(views)} views; {merged.manifest.budget} ({how})")

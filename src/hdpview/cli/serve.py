@@ -1,4 +1,4 @@
-"""Commands that serve views: to browsers, and to every tool that speaks PostgreSQL."""
+"""Commands that open pages in a browser, and serve views to every tool that speaks PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hdpview.cli import output
+from hdpview.cli.options import Data, Host, LedgerFile, NoOpen, Port, TableName, View, Views, option
 from hdpview.errors import ViewFileError
 from hdpview.machine import LOOPBACK_ADDRESSES
 
@@ -19,44 +20,39 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from hdpview.curate.job import BuildJob
     from hdpview.pview import PView
 
 _SOON_SECONDS = 2.0
 _POSTGRES_PORT = 5433
-_YOUNG_OBJECTS = 20_000  # until the garbage collector looks at them: about thirty statements
+_YOUNG_OBJECTS = 20_000  # allocations until the garbage collector runs: about thirty statements
 PasswordFile = Annotated[
-    Path | None,
-    typer.Option(help="File with the password of clients; required unless listening on localhost."),
+    Path | None, option("File with the password of clients; required unless listening on localhost.")
 ]
 
 
 def explore(
-    views: Annotated[
-        list[Path], typer.Argument(metavar="VIEW…", help="One or more .pview files.", show_default=False)
-    ],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8765,
-    token: Annotated[
-        str | None, typer.Option(help="Access token; required unless listening on localhost.")
-    ] = None,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    views: Views,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token: Annotated[str | None, option("Access token; required unless listening on localhost.")] = None,
+    no_open: NoOpen = False,
     postgres: Annotated[
-        bool,
-        typer.Option("--postgres", help="Also speak the PostgreSQL wire protocol, as `hdpview serve` does."),
+        bool, option("Also speak the PostgreSQL wire protocol, as `hdpview serve` does.", "--postgres")
     ] = False,
     postgres_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Its port; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port of the PostgreSQL server; 0 picks a free one.")
     ] = _POSTGRES_PORT,
     password_file: PasswordFile = None,
 ) -> None:
-    """Explore views in a browser: filter by brushing, and see every chart follow. Costs no budget.
+    """Explore views in a browser: select values in one chart to filter all others. Costs no budget.
 
     Example: hdpview explore adult.pview --postgres
     """
     from contextlib import ExitStack
 
     if host not in LOOPBACK_ADDRESSES and not token:
-        raise typer.BadParameter("listening beyond localhost needs --token.", param_hint="--host")
+        raise ViewFileError("Listening beyond this machine needs an access token. Choose one: --token TOKEN.")
     _answer_with_one_thread()
     with ExitStack() as stack:
         opened = _opened(views)
@@ -66,28 +62,32 @@ def explore(
             settings = ServerSettings(host, postgres_port, _password(password_file))
             server = stack.enter_context(PostgresServer(_as_tables(opened), settings))
             typer.echo(_postgres_address(host, server.port))
-        _serve(opened, host, port, token, no_open)
+        from hdpview.explore.page_answers import warm_up
+        from hdpview.explore.page_server import LOOPBACK, create_app
+
+        with listening(host, port) as listener:
+            _prepare(lambda: warm_up(opened.values()))
+            app = create_app(opened, token, LOOPBACK if host in LOOPBACK_ADDRESSES else ("*",))
+            threading.Thread(target=app.state.start_statements, daemon=True).start()
+            run_app(app, listener, f"Exploring {', '.join(opened)}", token, no_open)
 
 
 def serve(
-    views: Annotated[
-        list[Path], typer.Argument(metavar="VIEW…", help="One or more .pview files.", show_default=False)
-    ],
+    views: Views,
     postgres: Annotated[
-        bool, typer.Option("--postgres", help="Speak the PostgreSQL wire protocol (the default).")
+        bool, option("Speak the PostgreSQL wire protocol (the default).", "--postgres")
     ] = False,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = _POSTGRES_PORT,
+    host: Host = "127.0.0.1",
+    port: Port = _POSTGRES_PORT,
     password_file: PasswordFile = None,
     tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate (PEM); unencrypted connections are then refused.")
+        Path | None, option("Certificate (PEM); unencrypted connections are then refused.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
+    tls_key: Annotated[Path | None, option("The certificate's key (PEM).")] = None,
     log_statements: Annotated[
         bool,
-        typer.Option(
-            "--log-statements",
-            help="Log sessions and their statements. Off by default: questions are private.",
+        option(
+            "Log sessions and their statements. Off by default: questions are private.", "--log-statements"
         ),
     ] = False,
 ) -> None:
@@ -95,8 +95,6 @@ def serve(
 
     Example: hdpview serve adult.pview
     """
-    import asyncio
-
     del postgres  # accepted for commands written for version 0.2, where it was needed
     _answer_with_one_thread()
     from hdpview.explore.postgres import PostgresServer, ServerSettings
@@ -109,13 +107,15 @@ def serve(
     settings = ServerSettings(host, port, _password(password_file), tls_cert, tls_key, log_statements)
     server = PostgresServer(_as_tables(_opened(views)), settings)
     _prepare(server.warm_up)
-    asyncio.run(server.serve(lambda: typer.echo(f"{_postgres_address(host, server.port)}  (Ctrl-C ends it)")))
+    with server:
+        typer.echo(f"{_postgres_address(host, server.port)}  (Ctrl-C ends it)")
+        threading.Event().wait()
 
 
 def _answer_with_one_thread() -> None:
     """Keep NumPy's linear algebra to one thread per answer, unless the environment says otherwise.
 
-    Matrices here are small. On a busy machine threads that wait for each other double the time of an answer.
+    Matrices here are small. On a busy machine, threads that wait for each other would double answer times.
     """
     import os
 
@@ -129,7 +129,7 @@ def _opened(paths: list[Path]) -> dict[str, PView]:
     for path in paths:
         if path.name in opened:
             raise ViewFileError(
-                f"Two views are called {path.name!r}. Rename one: they are told apart by name."
+                f"Two views are called {path.name!r}. Rename one: views are identified by name."
             )
         opened[path.name] = PView.open(path)
     return opened
@@ -166,20 +166,44 @@ def _postgres_address(host: str, port: int) -> str:
     )
 
 
-def _serve(opened: dict[str, PView], host: str, port: int, token: str | None, no_open: bool) -> None:
-    from hdpview.explore.answers import warm_up
-    from hdpview.explore.server import LOOPBACK, create_app
+def curate(
+    data: Data,
+    folder: Annotated[
+        Path, typer.Option("-d", "--directory", help="Folder for the schema, the view and its pages.")
+    ] = Path(),
+    ledger: LedgerFile = None,
+    table: TableName = None,
+    port: Port = 0,
+    no_open: NoOpen = False,
+) -> None:
+    """Build a view of a table on a web page, step by step. Listens on this machine only.
 
-    with listening(host, port) as listener:
-        _prepare(lambda: warm_up(opened.values()))
-        app = create_app(opened, token, LOOPBACK if host in LOOPBACK_ADDRESSES else ("*",))
-        threading.Thread(target=app.state.start_statements, daemon=True).start()
-        run_app(app, listener, f"Exploring {', '.join(opened)}", token, no_open)
+    Example: hdpview curate admissions.csv
+    """
+    import secrets
+
+    from hdpview.curate.curation import Curation
+    from hdpview.curate.server import create_app
+
+    curation, token = Curation(data, folder, ledger, table), secrets.token_urlsafe(24)
+    with listening("127.0.0.1", port) as listener:
+        app = create_app(curation, token)
+        with app.state.opened.stack:
+            run_app(app, listener, f"Curating {curation.table}", token, no_open)
+        end_build(app.state.job)
+
+
+def end_build(job: BuildJob) -> None:
+    """Stop a running build at its next step when the page ends, and print what it cost."""
+    if job.state == "running":
+        job.cancel()
+        job.wait()
+        typer.secho(job.message or "The view was built.", fg="yellow", err=True)
 
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket bound to an address. A port that is taken is said in words."""
+    """A socket bound to an address. A port in use raises an error with a remedy."""
     import socket
 
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
@@ -195,7 +219,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def run_app(app: FastAPI, listener: socket.socket, what: str, token: str | None, no_open: bool) -> None:
-    """Serve pages on a socket until Ctrl-C. Says where they are, and opens a browser on them."""
+    """Serve pages on a socket until Ctrl-C. Prints their address and opens a browser."""
     import webbrowser
 
     import uvicorn
@@ -213,29 +237,25 @@ def run_app(app: FastAPI, listener: socket.socket, what: str, token: str | None,
 
 
 def _prepare(warm_up: Callable[[], None]) -> None:
-    """Have everything ready before anyone asks: compiling takes longer than an answer may."""
+    """Compile everything before the first question, because compiling takes longer than an answer may."""
     import gc
 
     at_work = threading.Thread(target=warm_up, daemon=True)
     at_work.start()
     at_work.join(_SOON_SECONDS)
     if at_work.is_alive():
-        typer.echo(
-            "Getting ready: the first time after an installation this can take half a minute.", err=True
-        )
+        typer.echo("Getting ready: after an installation, the first start can take half a minute.", err=True)
         at_work.join()
-    # Libraries and views stay for good. Without this the garbage collector looks at them again and again, in
-    # pauses longer than ten answers. What questions leave behind is collected in larger portions.
+    # Libraries and views are never garbage. Freezing them spares the collector repeated scans, whose pauses
+    # take longer than ten answers. Garbage of questions is collected in larger portions.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 10, 10)
 
 
 def publish(
-    view: Annotated[Path, typer.Argument(metavar="VIEW", help="A .pview file.", show_default=False)],
-    output_path: Annotated[
-        Path, typer.Option("-o", "--output", help="The page to write.", show_default=False)
-    ],
+    view: View,
+    output_path: Annotated[Path, option("The page to write.", "-o", "--output")],
 ) -> None:
     """Write a view as one HTML page that answers in any browser, without a server. Costs no budget.
 
@@ -246,6 +266,5 @@ def publish(
 
     opened = PView.open(view)
     write(opened, output_path, view.name)
-    size = output_path.stat().st_size
-    typer.echo(f"{output_path}: {size / 1000:,.0f} kB; it holds the view and needs no network")
+    output.wrote(output_path, "; it holds the view and needs no network")
     output.warn_if_not_private(opened)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from hdpview.counts.contributions import Contributions, unit_sql
 from hdpview.counts.encode import State, kind_of_type, name_sql, outcomes_sql
-from hdpview.counts.files import csv_files
+from hdpview.counts.files import text_files
 from hdpview.counts.ingest import READ_ALL, ReadOptions, read_states, read_with, run_query
 from hdpview.counts.losses import FEW_RECORDS, MANY_SHARE, SchemaWarning, band
 from hdpview.counts.rows import States
@@ -29,6 +29,7 @@ from hdpview.counts.structure import structure_warnings
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Schema
 from hdpview.domain.calendar import moment
 from hdpview.domain.drafting import is_identifier
+from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import LossError, LossWarning
 
 # Share of values in a declared `other` above which the list of values looks like a mistake.
@@ -40,12 +41,12 @@ MIN_UNIQUE_RECORDS = 50
 MIN_UNIQUE_RANGE = 10_000
 # With fewer persons, --privacy-unit is questioned: a mistake is far more likely than a tiny table.
 FEW_PERSONS = 20
-# Unreadable texts of a column whose shapes are compared, and how many must share a shape.
+# Number of unreadable texts whose shapes are compared, and how many of them must share a shape.
 SAMPLE_TEXTS = 500
 MIN_SAME_SHAPE = 3
-# Characters of a masked text.
+# Maximum characters of a masked text.
 SHAPE_LENGTH = 16
-_UNIQUE = "Nearly all of them differ, as in an identifier: leave the column out?"
+_UNIQUE = "nearly all values differ, as in an identifier. Leave the column out?"
 CHECKING = "Checking the table against the schema"
 _ADVICE = {
     "integer": "Declare a category, or state how numbers are written in [source]: decimal, thousands, "
@@ -55,7 +56,7 @@ _ADVICE = {
 }
 _ADVICE |= {"real": _ADVICE["integer"], "date": _ADVICE["datetime"]}
 
-# Some of the unreadable raw texts of the column at a position.
+# Returns some unreadable raw texts of the column at a position.
 Sample = Callable[[int], list[str]]
 
 
@@ -73,23 +74,17 @@ def check_table(
     counted = read_states(source, schema, options) if states is None else states
 
     def read(opened: OpenSource) -> list[SchemaWarning]:
+        def rows_of(query: str) -> list[dict[str, Any]]:
+            return run_query(opened, lambda _: opened.rows(query), options.progress, CHECKING)
+
         queries = facts_sql(opened.types, schema, options.limits)
-        queries |= {
-            name: f"approx_count_distinct({name_sql(column)})"
-            for name, column in distinct_columns(schema, options.limits).items()
-        }
         facts: dict[str, int] = {}
-        if queries or csv_files(source) is not None:
-            listed = ", ".join(f"{sql} AS {name}" for name, sql in queries.items())
-            query = f"SELECT {', '.join(['count(*) AS n_rows', *([listed] if listed else [])])} FROM source"
-            (facts,) = run_query(opened, lambda _: opened.rows(query), options.progress, CHECKING)
+        if queries or text_files(source, ["csv"]) is not None:
+            listed = (f"{aggregate}({sql}) AS {name}" for name, (aggregate, sql) in queries.items())
+            (facts,) = rows_of(f"SELECT {', '.join(['count(*) AS n_rows', *listed])} FROM source")
 
         def sample(position: int) -> list[str]:
-            query = sample_sql(opened.types, schema, position)
-            return [
-                row["raw"]
-                for row in run_query(opened, lambda _: opened.rows(query), options.progress, CHECKING)
-            ]
+            return [row["raw"] for row in rows_of(sample_sql(opened.types, schema, position))]
 
         about_rows = warnings_about(schema, opened.types, counted, facts, sample, options.limits)
         return sorted([*structure_warnings(source, schema, opened), *about_rows], key=_order)
@@ -97,23 +92,23 @@ def check_table(
     return read_with(read, source, schema, options, strict=True)
 
 
-def facts_sql(types: Mapping[str, str], schema: Schema, limits: Contributions) -> dict[str, str]:
-    """Counts in addition to states, as SQL over `source`; counts of a table's parts add up."""
-    has_offset = "regexp_matches({0}, '[0-9](Z|[+-][0-9]{{2}}:[0-9]{{2}})$')"
-    facts = {
-        f"offsets_{i}": f"count_if({has_offset.format(name_sql(each.name))})"
-        for i, each in enumerate(schema)
-        if isinstance(each, Datetime) and kind_of_type(types[each.name]) == "string"
-    }
+def facts_sql(types: Mapping[str, str], schema: Schema, limits: Contributions) -> dict[str, tuple[str, str]]:
+    """Facts in addition to states, by name: an aggregate that DuckDB and Spark have, and its argument in
+    DuckDB's SQL.
+    """
+    facts = {}
+    for i, each in enumerate(schema):
+        column = name_sql(each.name)
+        if isinstance(each, Datetime) and kind_of_type(types[each.name]) == "string":
+            has_offset = f"regexp_matches({column}, '[0-9](Z|[+-][0-9]{{2}}:[0-9]{{2}})$')"
+            facts[f"offsets_{i}"] = "count", f"CASE WHEN {has_offset} THEN '' END"
+        if _may_be_unique(each):
+            facts[f"distinct_{i}"] = "approx_count_distinct", column
     if limits.unit is not None:
-        facts |= {"named": f"count({unit_sql(types[limits.unit], limits)})", "n_rows_in_all": "count(*)"}
+        person = unit_sql(types[limits.unit], limits)
+        facts |= {"named": ("count", person), "persons": ("approx_count_distinct", person)}
+        facts["n_rows_in_all"] = "count", "''"
     return facts
-
-
-def distinct_columns(schema: Schema, limits: Contributions) -> dict[str, str]:
-    """Columns whose distinct values are counted, by the name of the count."""
-    names = {f"distinct_{i}": each.name for i, each in enumerate(schema) if _may_be_unique(each)}
-    return names if limits.unit is None else names | {"persons": limits.unit}
 
 
 def sample_sql(types: Mapping[str, str], schema: Schema, position: int) -> str:
@@ -140,18 +135,21 @@ def _order(warning: SchemaWarning) -> tuple[bool, bool]:
 
 def refuse_losses(
     losses: Sequence[SchemaWarning],
-    accept_losses: bool,
+    accept: bool | Callable[[Sequence[SchemaWarning]], bool],
     tell: Callable[[SchemaWarning], object] | None = None,
 ) -> None:
-    """Raise a LossError if a build would lose much and nobody accepted that; report all other warnings.
+    """Raise a LossError if a build would lose much and nobody accepts that; report all other warnings.
 
+    accept: whether losses are accepted, or a function that shows them and returns whether they are.
     tell: called with each warning; by default they become Python warnings.
     """
-    if any(each.is_blocking for each in losses) and not accept_losses:
+    if any(each.is_blocking for each in losses) and accept is not True:
+        if callable(accept) and accept(losses):
+            return
         raise LossError(losses)
     for each in losses:
         if tell is None:
-            warnings.warn(str(each), LossWarning, stacklevel=4)
+            warnings.warn(str(each), LossWarning, stacklevel=3)
         else:
             tell(each)
 
@@ -164,11 +162,13 @@ def warnings_about(
     sample: Sample,
     limits: Contributions,
 ) -> list[SchemaWarning]:
-    """Warnings from the states and facts of a table. facts: see `facts_sql` and `distinct_columns`."""
+    """Warnings from the states and facts of a table. facts: see `facts_sql`."""
+    if not states.exact_rows:
+        return [SchemaWarning("", "The table has no rows; a build would spend its budget on noise.", True)]
     about_columns = [
         warning
         for i, each in enumerate(schema)
-        for warning in CheckedColumn(i, each, types[each.name]).warnings(
+        for warning in CheckedColumn(i, each, types[each.name], schema.source).warnings(
             ColumnCounts.of(states, i, facts), sample
         )
     ]
@@ -219,25 +219,20 @@ class ColumnCounts:
     def of(cls, states: States, position: int, facts: Mapping[str, int]) -> ColumnCounts:
         missing, unread, below, above = states.exact_counts[position].tolist()
         low, high = states.exact_ends[position].tolist()
-        return cls(
-            states.exact_rows,
-            missing,
-            unread,
-            below,
-            above,
-            low == high and not below and not above,
-            facts.get(f"distinct_{position}", 0),
-            facts.get(f"offsets_{position}", 0),
-        )
+        is_constant = low == high and not below and not above
+        distinct, offsets = (facts.get(f"{name}_{position}", 0) for name in ("distinct", "offsets"))
+        n_rows = states.exact_rows
+        return cls(n_rows, missing, unread, below, above, is_constant, distinct, offsets)
 
 
 @dataclass(frozen=True)
 class CheckedColumn:
-    """One column and its attribute. written: the column's type."""
+    """One column and its attribute. written: the column's type; text: how the table's texts are written."""
 
     position: int
     attribute: Attribute
     written: str
+    text: TextFormat = PLAIN
 
     def warnings(self, exact: ColumnCounts, sample: Sample | None = None) -> Iterator[SchemaWarning]:
         """Warnings about counts. sample: texts for shapes; None if no row may be shown."""
@@ -271,15 +266,18 @@ class CheckedColumn:
         if (how_many := band(lost, filled)) is not None and not (has_other and how_many == "few"):
             texts = [] if sample is None else sample(self.position)
             sentence, is_spelling = self._about_lost(how_many, texts)
-            if len(texts) >= MIN_UNIQUE_RECORDS and len(set(texts)) >= UNIQUE_SHARE * len(texts):
-                sentence = f"{sentence} {_UNIQUE}"
+            is_unique = len(texts) >= MIN_UNIQUE_RECORDS and len(set(texts)) >= UNIQUE_SHARE * len(texts)
+            if is_unique and isinstance(self.attribute, Category):  # amounts and times usually differ
+                sentence = f"{sentence} Also, {_UNIQUE}"
             yield self._warning(sentence, is_blocking or (is_spelling and lost >= MANY_SHARE * filled))
         for number, side, bound, end in ((below, "below", "min", "first"), (above, "above", "max", "last")):
             if (how_many := band(number, filled)) is not None:
                 at = _bound(self.attribute, bound)
+                is_short = self.attribute.kind in ("datetime", "date") and "%y" in "".join(self.text.dates)
+                century = " Two-digit years are read as 1969 to 2068." if is_short else ""
                 yield self._warning(
                     f"{how_many} values lie {side} {bound} = {at}, and would be counted in the {end} bin. "
-                    f"{'Lower min' if bound == 'min' else 'Raise max'}, or correct the unit.",
+                    f"{'Lower min' if bound == 'min' else 'Raise max'}, or correct the unit.{century}",
                     is_blocking,
                 )
 
@@ -291,7 +289,7 @@ class CheckedColumn:
 
     def _about_lost(self, how_many: str, texts: Sequence[str]) -> tuple[str, bool]:
         """The warning about lost texts, and whether only blanks or letter case cause the loss."""
-        shape = _shape(texts)
+        shape = common_shape(texts)
         masked = "" if shape is None else f", shape {shape!r}"
         if not isinstance(self.attribute, Category):
             where = self.attribute.labels()[self.attribute.missing_code]
@@ -303,6 +301,9 @@ class CheckedColumn:
         declared = {text for text, _ in self.attribute.spellings()}
         folded = {text.strip().casefold() for text in declared}
         remedy, is_spelling = "Write `values` as in the table, or give them `aliases`.", True
+        if shape is not None and "\ufffd" in shape:
+            remedy = 'The file is not UTF-8: write [source] encoding = "cp1252", or the one it has.'
+            return f"{how_many} values are undecodable{masked}. {remedy}", False
         if _most(text.strip() in declared for text in texts):
             remedy = "They match without the blanks around them: write [source] trim = true."
         elif _most(text.strip().casefold() in folded for text in texts):
@@ -345,7 +346,7 @@ def _most(matches: Iterator[bool]) -> bool:
     return bool(outcomes) and sum(outcomes) >= len(outcomes) / 2
 
 
-def _shape(texts: Sequence[str]) -> str | None:
+def common_shape(texts: Sequence[str]) -> str | None:
     """The most frequent shape of texts (digits as 9, letters as a or A), if several texts share it."""
     shapes = Counter(masked(text) for text in texts)
     if not shapes:

@@ -55,6 +55,8 @@ class Contributions:
             isinstance(value, str) for value in self.anonymous_values
         ):
             raise DataError('no_person must be a list of texts, such as ["NA", "unknown"].')
+        # A list would make these limits differ from EACH_ROW, and from those of the build to resume.
+        object.__setattr__(self, "anonymous_values", tuple(self.anonymous_values))
         if self.anonymous_values and self.unit is None:
             raise DataError(
                 "no_person lists values of the column privacy_unit that name nobody: add privacy_unit."
@@ -110,7 +112,7 @@ def unit_sql(written: str, limits: Contributions) -> str:
 
 def count_sql(column: str, written: str) -> str:
     """Number of records per row, from this row alone. Nulls, texts and negative numbers count as 0."""
-    number = "CAST(NULL AS BIGINT)" if kind_of_type(written) == "null" else whole_of_sql(column, written)
+    number = whole_of_sql(column, written)
     return f"CASE WHEN {number} > 0 THEN least({number}, {MOST_PER_ROW}) ELSE 0 END"
 
 
@@ -121,7 +123,7 @@ def bounded_sql(
     count column or a person. [P11]
 
     rows: a query with the given columns, and `unit` and `n` if `limits` names them. codes: SQL of a row's
-    codes; the choice of rows depends on nothing else of them.
+    codes, the only part of a row that its choice depends on.
     """
     listed = ", ".join(columns)
     if limits.unit is None:

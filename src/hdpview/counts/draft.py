@@ -10,23 +10,22 @@ from typing import Any
 import pyarrow as pa
 
 from hdpview.counts.encode import kind_of_type, name_sql
-from hdpview.counts.files import text_files
-from hdpview.counts.guess import N_LINES, Guess, guess_format
-from hdpview.counts.ingest import can_be_read, column_types
+from hdpview.counts.files import csv_layout, kind_of_file, text_files
+from hdpview.counts.guess import N_LINES, guessed_draft, is_iso
+from hdpview.counts.ingest import column_types
 from hdpview.counts.learn import MOST_CATEGORIES, Learnt, integer_between, real_between
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.sources import OpenSource, open_source
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Schema
 from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns, is_identifier
 from hdpview.domain.suggestions import is_suggestive, suggested_fields
+from hdpview.domain.text_format import PLAIN
 from hdpview.errors import DataError, quoted
 
-_KINDS = {
-    "boolean": ("boolean",),
-    "integer": ("integer",),
-    "real": ("floating", "decimal"),
-    "datetime": ("timestamp", "date"),
-}
+_KINDS = {  # kind of column → type of attribute
+    "boolean": "boolean", "integer": "integer", "floating": "real", "decimal": "real",
+    "timestamp": "datetime", "date": "datetime", "string": "category", "uuid": "category", "null": "category",
+}  # fmt: skip
 _NOT_LEARNT = "could not be learnt with this budget"
 
 
@@ -37,7 +36,7 @@ def draft_schema(
     columns: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> str:
-    """Text of a schema file. With `from_data_not_private`, values fill it in, and it is marked.
+    """Text of a schema file. With `from_data_not_private`, it is completed from values, and marked.
 
     columns, exclude: names of the columns to use (all if empty) and of those to leave out.
     """
@@ -49,10 +48,10 @@ def draft_schema(
 def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Draft:
     """Names and types of a table's columns; text files are judged by the format of their first lines."""
     if (files := text_files(source)) is not None:
-        guess = guess_format(files[0], is_named=bool(columns))
-        chosen = chosen_columns(guess.kinds, columns, exclude, DataError)
-        drafts = tuple(_guessed_column(name, guess) for name in chosen)
-        return Draft(drafts, guess.text, (guess.remark,), questions=guess.questions)
+        draft = guessed_draft(files[0], is_named=bool(columns))
+        if kind_of_file(files[0]) == "csv":
+            csv_layout(files, draft.source or PLAIN)  # refuses files with different columns
+        return draft.only(columns, exclude, DataError)
     types = column_types(source)
     names = chosen_columns(types, columns, exclude, DataError)
     head = {} if isinstance(source, pa.RecordBatchReader) else _typed_head(source, types, names)
@@ -60,7 +59,7 @@ def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = 
 
 
 def _typed_head(source: Any, types: Mapping[str, str], names: Sequence[str]) -> dict[str, list[str]]:
-    """First values of columns whose names may suggest something."""
+    """First values of columns of which they may suggest something."""
     wanted = [name for name in names if is_suggestive(name, _kind(types[name]))]
 
     def read() -> dict[str, list[str]]:
@@ -116,18 +115,13 @@ def _known(attribute: Attribute) -> dict[str, Any]:
 
 def _kind(written: str) -> str | None:
     """The type of attribute for a column of this type; None if there is none."""
-    kind = next((kind for kind, columns in _KINDS.items() if kind_of_type(written) in columns), None)
-    return kind or ("category" if can_be_read(written, "category") else None)
-
-
-def _guessed_column(name: str, guess: Guess) -> DraftColumn:
-    kind, note = guess.kinds[name], guess.notes.get(name, "")
-    fields = suggested_fields(name, kind, guess.head[name]) or {}
-    return DraftColumn(name, kind, fields, note, is_unique=name in guess.identifiers)
+    return _KINDS.get(kind_of_type(written) or "")
 
 
 def _typed_column(name: str, written: str, head: Sequence[str]) -> DraftColumn:
     kind = _kind(written)
+    if kind == "category" and head and all(map(is_iso, head)):
+        kind = "datetime"  # pandas keeps Python dates as objects, which are read as text
     reason = f"no attribute can be read from the type {quoted(written)}" if kind is None else ""
     return DraftColumn(name, kind, suggested_fields(name, kind, head) or {}, reason)
 
@@ -151,7 +145,7 @@ def _filled_attribute(opened: OpenSource, name: str, kind: str) -> Attribute:
     if kind == "category" and kind_of_type(opened.types[name]) == "string":
         kind, column = _kind_of_text(column, opened)
     if kind in ("integer", "real", "datetime"):
-        finite = f"CASE WHEN NOT isnan({column}) THEN {column} END" if kind == "real" else column
+        finite = f"CASE WHEN isfinite({column}) THEN {column} END" if kind == "real" else column
         ends = f"min({finite}) AS low, max({finite}) AS high"
         (row,) = opened.rows(f"SELECT {ends}, count(*) - count({column}) AS nulls FROM source")
         if row["low"] is None:
@@ -171,15 +165,12 @@ def _filled_attribute(opened: OpenSource, name: str, kind: str) -> Attribute:
 def _kind_of_text(column: str, opened: OpenSource) -> tuple[str, str]:
     """The type that all values of a text column share, and the column cast to it."""
     filled = f"nullif(stripped({column}), '')"
-    candidates = {"integer": "BIGINT", "real": "DOUBLE", "datetime": "TIMESTAMP"}
+    candidates = {"integer": "BIGINT", "real": "DOUBLE", "datetime": "TIMESTAMP", "category": "VARCHAR"}
     casts = {kind: f"TRY_CAST({filled} AS {cast})" for kind, cast in candidates.items()}
-    failures = "".join(
-        f", count({filled}) - count({cast}) AS {name_sql(kind)}" for kind, cast in casts.items()
-    )
-    (row,) = opened.rows(f"SELECT count({filled}) AS filled{failures} FROM source")
-    return next(
-        ((kind, casts[kind]) for kind in casts if row["filled"] and not row[kind]), ("category", filled)
-    )
+    counts = ", ".join(f"count({cast}) AS {name_sql(kind)}" for kind, cast in casts.items())
+    (row,) = opened.rows(f"SELECT {counts} FROM source")
+    kind = next(kind for kind in casts if row[kind] == row["category"])
+    return (kind, casts[kind]) if row["category"] else ("category", filled)
 
 
 def _ordered(name: str, kind: str, low: Any, high: Any, nullable: bool) -> Attribute:

@@ -21,16 +21,13 @@ import numpy as np
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema, TextFormat
 from hdpview.domain.calendar import month_index
 from hdpview.domain.numbers import MAX_EXPLICIT_EDGES
-from hdpview.domain.text_format import date_parts, date_pattern
 
-# Longer lists of categories use a join, because a CASE is searched from the top for each row.
+# Longer lists of categories use an ENUM, because a CASE is searched from the top for each row.
 MAX_CASES = 64
 # Invisible marks appended to an object that identifies a person and is not a text: other object, number.
 NOT_TEXT = ("\u2063\u2063", "\u2063")
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _BLANKS = " \u00a0\u202f"
 _CALENDAR_SECONDS = (-62_135_596_800, 253_402_300_799)  # years 1 to 9999
-_NEW_CENTURY = 69  # two-digit years below this are 20.., others 19.., as in POSIX
 
 # Whole numbers beyond 64 bits are clamped; reals beyond doubles become infinite or nearly zero.
 _MACROS = r"""
@@ -56,6 +53,9 @@ CREATE OR REPLACE TEMP MACRO whole_of_text(t) AS CASE
   WHEN regexp_full_match(t, ' *[+-]?[0-9]{1,18} *') THEN TRY_CAST(t AS BIGINT)
   WHEN regexp_full_match(t, ' *[+-]?[0-9]{19,38} *') THEN clamped(TRY_CAST(t AS HUGEINT))
   ELSE whole_of_real(real_of_text(t)) END;
+CREATE OR REPLACE TEMP MACRO text_of_real(x) AS CASE
+  WHEN abs(x) < 1e15 AND x = trunc(x) THEN CAST(CAST(x AS BIGINT) AS VARCHAR)
+  ELSE CAST(CAST(x AS DOUBLE) AS VARCHAR) END;
 CREATE OR REPLACE TEMP MACRO truth_of_text(t) AS CASE
   WHEN lower(stripped(t)) IN ('true', 't', 'yes', 'y', '1') THEN true
   WHEN lower(stripped(t)) IN ('false', 'f', 'no', 'n', '0') THEN false END;
@@ -65,18 +65,25 @@ CREATE OR REPLACE TEMP MACRO moment_of(x) AS epoch_us(CASE
 CREATE OR REPLACE TEMP MACRO moment_of_day(x) AS epoch_us(TRY_CAST(CASE
   WHEN x < DATE '0001-01-01' THEN DATE '0001-01-01'
   WHEN x > DATE '9999-12-31' THEN DATE '9999-12-31' ELSE x END AS TIMESTAMP));
+CREATE OR REPLACE TEMP MACRO stamp_by(t, formats) AS coalesce(try_strptime(t, formats), try_strptime(
+  regexp_replace(regexp_replace(t, '([A-Za-z]{3})[a-z]{1,6}', '\1'), '([AaPp])\.?([Mm])\.?$', '\1\2'),
+  formats));
+CREATE OR REPLACE TEMP MACRO moment_by(t, formats) AS CASE
+  WHEN regexp_matches(t, '[0-9]') AND stamp_by(t, formats) >= TIMESTAMP '1000-01-01'
+  THEN epoch_us(stamp_by(t, formats)) END;
 CREATE OR REPLACE TEMP MACRO moment_of_text(t) AS CASE
   WHEN t < '0001' THEN NULL
   WHEN regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}') THEN epoch_us(TRY_CAST(t AS TIMESTAMP))
   WHEN regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]([01][0-9]|2[0-3]):[0-5][0-9]'
     || '(:[0-5][0-9]([.,][0-9]{1,9})?)?( ?(Z|z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?))?')
+    OR regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]24:00(:00)?')
   THEN epoch_us(TRY_CAST(left(t, 10) || ' '
     || upper(replace(replace(substr(t, 12), ' ', ''), ',', '.')) AS TIMESTAMPTZ)) END;
 """
 
 
 class State(IntEnum):
-    """Why a value has no bin of its own; an outcome is `n_values` plus this."""
+    """Reasons why a value has no bin of its own; an outcome is `n_values` plus this."""
 
     MISSING = 0
     UNREAD = 1  # unreadable or undeclared
@@ -131,30 +138,21 @@ def outcomes_sql(
 
     types: of the table's columns. along: further columns, as SQL by name. unit: column that names persons.
     """
-    attributes = list(enumerate(schema))
-    own = [*(along or {})]
-    plain = [f"{sql} AS {name}" for name, sql in (along or {}).items()]
-    for i, each in attributes:
-        column = name_sql(each.name)
-        if each.name == unit and kind_of_type(types[unit]) == "string":
+    own, plain = [*(along or {})], [f"{sql} AS {name}" for name, sql in (along or {}).items()]
+    values, ends = [], []
+    for i, each in enumerate(schema):
+        column, written = name_sql(each.name), types[each.name]
+        if each.name == unit and _is_text(written):
             # 1 and "1" are two different persons, but the same value.
             column = f"regexp_replace(CAST({column} AS VARCHAR), '{NOT_TEXT[1]}+$', '')"
-        plain.append(f"{plain_sql(column, types[each.name], each, schema.source)} AS p_{i}")
-    values = [
-        f"{_value(f'p_{i}', _plain_type(types[each.name], each, schema), each)} AS v_{i}"
-        for i, each in attributes
-    ]
-    ends, joins = [], []
-    for i, each in attributes:
-        kind = _plain_type(types[each.name], each, schema)
-        bin_, join = _bin(f"v_{i}", kind, each, i)
-        joins += [join] if join else []
-        outcome = _outcome(f"p_{i}", f"v_{i}", bin_, kind, each)
+        plain.append(f"{plain_sql(column, written, each, schema.source)} AS p_{i}")
+        values.append(f"{_value(f'p_{i}', written, each, schema.source)} AS v_{i}")
+        outcome = _outcome(f"p_{i}", f"v_{i}", _bin(f"v_{i}", written, each), written, each)
         ends.append(f"CAST({outcome} AS {_outcome_type(each)}) AS o_{i}")
-    kept = ", ".join([*own, *(f"p_{i}" for i, _ in attributes)])
+    kept = ", ".join([*own, *(f"p_{i}" for i in range(len(schema))), *values])
     return (
-        f"SELECT {', '.join([*own, *ends])} FROM (SELECT {', '.join([kept, *values])} FROM "
-        f"(SELECT {', '.join(plain)} FROM source) AS plain) AS valued {' '.join(joins)}"
+        f"SELECT {', '.join([*own, *ends])} FROM (SELECT {kept} FROM "
+        f"(SELECT {', '.join(plain)} FROM source) AS plain) AS valued"
     )
 
 
@@ -176,24 +174,14 @@ def _outcome_type(attribute: Attribute) -> str:
     return "UTINYINT" if n <= 2**8 else "USMALLINT" if n <= 2**16 else "UINTEGER"
 
 
-def _plain_type(written: str, attribute: Attribute, schema: Schema) -> str:
-    """The type that `plain_sql` gives a column."""
-    kind = kind_of_type(written)
-    if kind == "null":
-        return "varchar"
-    if (
-        isinstance(attribute, Datetime)
-        and schema.source.epoch is not None
-        and kind not in ("date", "timestamp")
-    ):
-        return "bigint"
-    if kind == "floating" or (kind == "decimal" and _scale(written)):
-        return "double"
-    return "varchar" if kind == "string" else written
+def _is_text(written: str) -> bool:
+    return kind_of_type(written) in ("string", "null")
 
 
-def _scale(written: str) -> int:
-    return int(written.split(",")[1].strip(" )")) if "," in written else 0
+def _is_fraction(written: str) -> bool:
+    """Whether numbers of this type may have digits after the point."""
+    has_scale = "," in written and int(written.split(",")[1].strip(" )")) > 0
+    return has_scale if kind_of_type(written) == "decimal" else kind_of_type(written) == "floating"
 
 
 def _first_case(*cases: tuple[str, str], otherwise: str = "NULL") -> str:
@@ -208,14 +196,10 @@ def plain_sql(column: str, written: str, attribute: Attribute, text: TextFormat)
     kind = kind_of_type(written)
     if kind == "null":
         return "CAST(NULL AS VARCHAR)"
-    if isinstance(attribute, Datetime) and text.epoch is not None and kind not in ("date", "timestamp"):
-        return _since_1970(whole_of_sql(column, written), text.epoch)
     if kind == "floating":
         # Parquet's statistics ignore NaN and DuckDB 2 trusts them: for a column from 0 to 9 it assumes that
         # isnan(x) is false. It does evaluate these two conditions.
         return f"CASE WHEN isfinite({column}) OR isinf({column}) THEN CAST({column} AS DOUBLE) END"
-    if kind == "decimal" and _scale(written):
-        return f"CAST({column} AS DOUBLE)"
     if kind != "string":
         return column
     column = f"CAST({column} AS VARCHAR)" if written.lower().startswith("enum") else column
@@ -226,11 +210,7 @@ def plain_sql(column: str, written: str, attribute: Attribute, text: TextFormat)
     if isinstance(attribute, (Integer, Real)):
         return _plain_number(column, text)
     if isinstance(attribute, Datetime):
-        cases = [
-            (f"regexp_matches({column}, {text_sql(date_pattern(each))})", _iso(column, each))
-            for each in text.dates
-        ]
-        return f"stripped({_first_case(*cases, otherwise=column)})"
+        return f"stripped({column})"
     return f"stripped({column})" if text.trim and isinstance(attribute, Category) else column
 
 
@@ -265,82 +245,49 @@ def _plain_number(column: str, text: TextFormat) -> str:
     return column
 
 
-def _iso(column: str, date_format: str) -> str:
-    """ISO text of a date in some format. Invalid hours or months stay, and are refused later."""
-    pattern = text_sql(date_pattern(date_format))
-    part = {
-        letter: f"regexp_extract({column}, {pattern}, {i})"
-        for i, letter in enumerate(date_parts(date_format), start=1)
-    }
-    century = f"CASE WHEN {part.get('y')} < '{_NEW_CENTURY}' THEN '20' ELSE '19' END"
-    year = part.get("Y", f"{century} || {part.get('y')}")
-    names = " ".join(f"WHEN '{month}' THEN '{i:02}'" for i, month in enumerate(_MONTHS, start=1))
-    month = f"lpad({part['m']}, 2, '0')" if "m" in part else f"CASE lower({part['b']}) {names} ELSE '00' END"
-    day = f"({year}) || '-' || ({month}) || '-' || lpad({part['d']}, 2, '0')"
-    if not {"H", "I"} & set(part):
-        return day
-    hour = f"lpad({part.get('H')}, 2, '0')"
-    if "I" in part:
-        hours = " ".join(
-            f"WHEN '{h:02}{half}' THEN '{h % 12 + 12 * (half == 'p'):02}'"
-            for h in range(1, 13)
-            for half in "ap"
-        )
-        hour = f"CASE lpad({part['I']}, 2, '0') || lower({part['p']}) {hours} ELSE '99' END"
-    minute, second = part.get("M", "'00'"), part.get("S", "'00'")
-    return f"{day} || 'T' || ({hour}) || ':' || {minute} || ':' || {second}"
-
-
 def whole_of_sql(column: str, written: str) -> str:
     """int64, rounded down and clamped to 64 bits."""
-    kind = kind_of_type(written)
-    if kind == "string":
-        return f"whole_of_text({column})"
-    if kind == "floating" or (kind == "decimal" and _scale(written)):
+    if _is_text(written):
+        return f"whole_of_text(CAST({column} AS VARCHAR))"
+    if _is_fraction(written):
         return f"whole_of_real(CAST({column} AS DOUBLE))"
-    is_wide = kind == "decimal" or written.lower() in ("ubigint", "hugeint", "uhugeint")
+    is_wide = kind_of_type(written) == "decimal" or written.lower() in ("ubigint", "hugeint", "uhugeint")
     return f"clamped({column})" if is_wide else f"CAST({column} AS BIGINT)"
 
 
-def _real(column: str, written: str) -> str:
-    return f"real_of_text({column})" if kind_of_type(written) == "string" else f"CAST({column} AS DOUBLE)"
-
-
-def _value(column: str, written: str, attribute: Attribute) -> str:
+def _value(column: str, written: str, attribute: Attribute, text: TextFormat) -> str:
     """A plain column on the axis of its attribute; null for values that have no place there."""
-    kind, low = kind_of_type(written), written.lower()
+    kind, is_text = kind_of_type(written), _is_text(written)
     if isinstance(attribute, Integer):
         return whole_of_sql(column, written)
     if isinstance(attribute, Real):
-        return _real(column, written)
+        return f"real_of_text({column})" if is_text else f"CAST({column} AS DOUBLE)"
     if isinstance(attribute, Datetime):
-        if kind == "string":
-            return f"moment_of_text({column})"
         if kind == "date":
             return f"moment_of_day({column})"
-        if "_ns" in low or "ns" in low:
+        if kind == "timestamp" and "ns" in written.lower():
             # A cast would round to microseconds, not floor.
             return f"(epoch_ns({column}) - (epoch_ns({column}) % 1000 + 1000) % 1000) // 1000"
-        # Seconds and milliseconds reach further than microseconds; such values become null.
-        return column if kind == "integer" else f"moment_of(TRY_CAST({column} AS TIMESTAMP))"
-    if isinstance(attribute, Boolean):
-        return (
-            f"truth_of_text({column})"
-            if kind == "string"
-            else f"CAST({column} <> 0 AS BOOLEAN)"
-            if kind != "boolean"
-            else column
-        )
-    if kind == "uuid":
-        return f"lower(CAST({column} AS VARCHAR))"
-    return column if kind in ("string", "boolean", "floating") else whole_of_sql(column, written)
+        if kind == "timestamp":
+            # Seconds and milliseconds reach further than microseconds; such values become null.
+            return f"moment_of(TRY_CAST({column} AS TIMESTAMP))"
+        if text.epoch is not None:
+            return _since_1970(whole_of_sql(column, written), text.epoch)
+        formats, iso = ", ".join(map(text_sql, text.dates)), f"moment_of_text({column})"
+        return f"coalesce(moment_by({column}, [{formats}]), {iso})" if formats else iso
+    if isinstance(attribute, Boolean) and kind != "boolean":
+        return f"truth_of_text({column})" if is_text else f"CAST({column} <> 0 AS BOOLEAN)"
+    if is_text or isinstance(attribute, Boolean):
+        return column
+    # Numbers are compared as texts: 1.0 is 1, and -0.0 is 0.
+    return f"text_of_real({column})" if _is_fraction(written) else f"CAST({column} AS VARCHAR)"
 
 
 def _outcome(plain: str, value: str, bin_: str, written: str, attribute: Attribute) -> str:
     """The bin of a value, or `n_values` plus the `State` that explains why it has none."""
     n = attribute.n_values
     is_empty = f"{plain} IS NULL"
-    if kind_of_type(written) == "string":
+    if _is_text(written):
         is_blank = f"{plain} = ''" if isinstance(attribute, Category) else f"stripped({plain}) = ''"
         is_empty = f"({is_empty} OR {is_blank})"
     nothing = f"CASE WHEN {is_empty} THEN {n} ELSE {n + State.UNREAD} END"
@@ -359,31 +306,31 @@ def _outcome(plain: str, value: str, bin_: str, written: str, attribute: Attribu
     )
 
 
-def _bin(column: str, written: str, attribute: Attribute, position: int) -> tuple[str, str]:
-    """The bin of a value within the bounds, and the join that it needs."""
+def _bin(column: str, written: str, attribute: Attribute) -> str:
+    """The bin of a value within the bounds."""
     if isinstance(attribute, Category):
-        return _category(column, written, attribute, position)
+        return _category(column, written, attribute)
     if isinstance(attribute, Boolean):
-        return f"CAST({column} AS INTEGER)", ""
+        return f"CAST({column} AS INTEGER)"
     assert isinstance(attribute, Ordered)
     edges = attribute.edges.tolist()
     if attribute.n_values == 1:
-        return "0", ""
+        return "0"
     if isinstance(attribute, (Integer, Real)) and attribute.explicit_edges is not None:
-        return _searched(column, edges[1:-1], whole_sql if attribute.whole else real_sql), ""
+        return _searched(column, edges[1:-1], whole_sql if attribute.whole else real_sql)
     if isinstance(attribute, Integer):
-        return f"({column} - {whole_sql(edges[0])}) // {attribute.every}", ""
+        return f"({column} - {whole_sql(edges[0])}) // {attribute.every}"
     if isinstance(attribute, Datetime):
         if not attribute.step.months:
-            return f"({column} - {whole_sql(attribute.first)}) // {attribute.step.microseconds}", ""
+            return f"({column} - {whole_sql(attribute.first)}) // {attribute.step.microseconds}"
         at = f"make_timestamp({column})"
         months = f"(year({at}) * 12 + month({at}) - 1 - {month_index(attribute.first)})"
-        return f"{months} // {attribute.step.months}", ""
+        return f"{months} // {attribute.step.months}"
     assert isinstance(attribute, Real)
     is_even = (attribute.edges == attribute.edges[0] + np.arange(len(edges)) * attribute.width).all()
     if len(edges) <= MAX_EXPLICIT_EDGES and not is_even:
-        return _searched(column, edges[1:-1], real_sql), ""
-    return _equal_bin(column, attribute), ""
+        return _searched(column, edges[1:-1], real_sql)
+    return _equal_bin(column, attribute)
 
 
 def _equal_bin(column: str, attribute: Real) -> str:
@@ -414,51 +361,20 @@ def _searched(column: str, inner: Sequence[float], literal: Callable[[Any], str]
     return f"CASE WHEN {column} < {literal(inner[middle])} THEN {below} ELSE {above} END"
 
 
-def _category(column: str, written: str, attribute: Category, position: int) -> tuple[str, str]:
-    kind = kind_of_type(written)
-    known = known_constants("string" if kind == "uuid" else kind, attribute)
-    if not known:
-        return "CAST(NULL AS INTEGER)", ""
-    keys = [
-        text_sql(key) if isinstance(key, str) else str(key) if isinstance(key, bool)
-        else whole_sql(key) if isinstance(key, int) else real_sql(key)
-        for key, _ in known
-    ]  # fmt: skip
-    if len(known) <= MAX_CASES:
-        cases = " ".join(f"WHEN {key} THEN {code}" for key, (_, code) in zip(keys, known, strict=True))
-        return f"CASE {column} {cases} END", ""
-    codes, listed = ", ".join(str(code) for _, code in known), ", ".join(keys)
-    table = f"(SELECT unnest([{listed}]) AS key, unnest([{codes}]) AS code) AS known_{position}"
-    return f"known_{position}.code", f"LEFT JOIN {table} ON {column} = known_{position}.key"  # [P7]
+def _category(column: str, written: str, attribute: Category) -> str:
+    codes: dict[str, int] = {}
+    for text, code in attribute.spellings():  # the first declared wins
+        codes.setdefault(text if _is_text(written) else _as_number(text), code)
+    if len(codes) <= MAX_CASES:
+        cases = " ".join(f"WHEN {text_sql(text)} THEN {code}" for text, code in codes.items())
+        return f"CASE {column} {cases} END"
+    codes = {text.replace("\0", "\1"): code for text, code in codes.items()}  # an ENUM holds no NUL
+    keys, listed = ", ".join(map(text_sql, codes)), ", ".join(map(str, codes.values()))
+    place = f"enum_code(TRY_CAST(replace({column}, chr(0), chr(1)) AS ENUM({keys})))"
+    return f"([{listed}])[CAST({place} AS INTEGER) + 1]"
 
 
-def known_constants(kind: str | None, attribute: Category) -> list[tuple[str | bool | int | float, int]]:
-    """Declared values that a column of this kind can hold, with their codes; the first declared wins."""
-    if kind in ("string", "null"):
-        return list(attribute.spellings())
-    read = _truth_of if kind == "boolean" else _real_of if kind == "floating" else _whole_of
-    known: dict[bool | int | float, int] = {}
-    for text, code in attribute.spellings():
-        constant = read(text)
-        if constant is not None:
-            known.setdefault(constant, code)
-    return list(known.items())
-
-
-def _truth_of(text: str) -> bool | None:
-    return {"true": True, "false": False}.get(text)
-
-
-def _real_of(text: str) -> float | None:
-    spelled = re.fullmatch(
-        r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?inf(inity)?\s*", text, re.ASCII | re.IGNORECASE
-    )
-    return float(text) + 0.0 if spelled else None  # + 0.0: -0.0 and 0.0 are one value
-
-
-def _whole_of(text: str) -> int | None:
-    if re.fullmatch(r"\s*[+-]?\d{1,30}\s*", text, re.ASCII):
-        return int(text) if -(2**63) <= int(text) < 2**63 else None
-    real = _real_of(text)
-    is_whole = real is not None and math.isfinite(real) and real.is_integer() and abs(real) < 2**63
-    return int(real) if real is not None and is_whole else None
+def _as_number(text: str) -> str:
+    """A declared value as a column of numbers spells it: 007 and 7.0 as 7."""
+    number = re.fullmatch(r"\s*\+?(-?)0*([0-9]+)(\.[0-9]*)?\s*", text)
+    return text if number is None else number[1] + number[2] + (number[3] or "").rstrip("0").rstrip(".")

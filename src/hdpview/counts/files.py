@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import glob
-import gzip
+import io
 import itertools
 import json
 import re
+import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
+import pyarrow as pa
+
 from hdpview.counts.encode import text_sql
-from hdpview.counts.transcode import utf8_copy
 from hdpview.domain.text_format import PLAIN, TextFormat, separator_of
 from hdpview.errors import DataError
 
-_KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".jsonl.gz": "json",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".csv.gz": "csv",
-    ".tsv.gz": "csv",
+_KINDS = {".parquet": "parquet", ".pq": "parquet"} | {
+    f"{ending}{packed}": kind
+    for ending, kind in ((".csv", "csv"), (".tsv", "csv"), (".jsonl", "json"), (".ndjson", "json"))
+    for packed in ("", ".gz", ".zst")
 }
-_READABLE = ".parquet, .csv, .tsv, .csv.gz, .tsv.gz, .jsonl or .ndjson"
+_PACKED = {".gz": "gzip", ".zst": "zstd"}
+_READABLE = ".parquet, .csv, .tsv, .jsonl or .ndjson; text may be packed as .gz or .zst"
+# Maps the first bytes of files that are not text to the kind of file.
+_CONTENTS = {
+    b"PAR1": "a Parquet file. Name it .parquet",
+    b"PK\x03\x04": "an Excel or ZIP file. Save the table as CSV (UTF-8), or unpack it",
+    b"\xd0\xcf\x11\xe0": "an old Excel file. Save the table as CSV (UTF-8)",
+    b"SQLite format 3": "an SQLite database. Export the table as CSV",
+    b"\x1f\x8b": "packed by gzip. Add .gz to its name",
+    b"\x28\xb5\x2f\xfd": "packed by zstd. Add .zst to its name",
+}
 # Ending of an unsupported file → another way to read it.
 _WAYS_OUT = {
     ".xlsx": "Save it as CSV (UTF-8) in Excel, or in Python: hv.build(pandas.read_excel({0!r}), schema, …)",
     ".sqlite": "In Python: hv.build(pandas.read_sql('SELECT * FROM t', sqlite3.connect({0!r})), schema, …)",
     ".duckdb": "In Python: hv.build(duckdb.connect({0!r}).table('name'), schema, …)",
-    ".json": "Write one record per line (.jsonl), or in Python: hv.build(pandas.read_json({0!r}), schema, …)",
+    ".json": "Write one object per line (.jsonl), or in Python: hv.build(pandas.read_json({0!r}), schema, …)",
     ".dta": "In Python: hv.build(pandas.read_stata({0!r}), schema, …)",
     ".sas7bdat": "In Python: hv.build(pandas.read_sas({0!r}), schema, …)",
     ".sav": "In Python: hv.build(pandas.read_spss({0!r}), schema, …)",
     ".feather": "In Python: hv.build(pyarrow.feather.read_table({0!r}), schema, …)",
+    ".orc": "In Python: hv.build(pyarrow.orc.read_table({0!r}), schema, …)",
     ".zip": "Unpack it first",
     ".txt": "If it is a table with a line per record, name it .csv or .tsv",
 }
@@ -48,9 +56,13 @@ _SAME_WAYS = {
     ".xls": ".xlsx", ".xlsm": ".xlsx", ".ods": ".xlsx", ".db": ".sqlite", ".sqlite3": ".sqlite",
     ".arrow": ".feather", ".ipc": ".feather", ".xpt": ".sas7bdat", ".gz": ".zip", ".dat": ".txt",
 }  # fmt: skip
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _JSON_LINES = 100  # lines whose keys name the columns
 _TITLE_LINES = 20  # lines compared with the first one
-_LONGEST_LINE = 2_000_000  # bytes; `utf8_copy` cuts longer lines
+# Maximum characters of a line. Longer lines are left out, each by a rule for that line alone.
+LONGEST_LINE = 400_000
+# Bytes of a line above which DuckDB may leave it out; more than LONGEST_LINE characters can take.
+_MOST_LINE_BYTES = 2_000_000
 
 
 def files_of(path: str | Path) -> list[Path]:
@@ -63,7 +75,7 @@ def files_of(path: str | Path) -> list[Path]:
             "ibis.connect(address).table(name)."
         )
     given = Path(text).expanduser()
-    if given.is_dir():
+    if text and given.is_dir():
         files = sorted(
             file
             for file in given.rglob("*")
@@ -74,7 +86,7 @@ def files_of(path: str | Path) -> list[Path]:
                 f"The folder {text!r} contains no table. Put files ending in {_READABLE} into it, or name "
                 "another folder."
             )
-    elif given.exists():
+    elif text and given.exists():
         files = [given]
     else:
         matches = map(Path, glob.glob(str(given), recursive=True))  # noqa: PTH207 Path.glob refuses absolute patterns
@@ -93,16 +105,10 @@ def files_of(path: str | Path) -> list[Path]:
     return files
 
 
-def csv_files(source: Any) -> list[Path] | None:
-    """The CSV files of a source; None if it is anything else."""
+def text_files(source: Any, kinds: Sequence[str] = ("csv", "json")) -> list[Path] | None:
+    """The files of a source whose columns have no types; None if the source is anything else."""
     files = files_of(source) if isinstance(source, (str, Path)) else []
-    return files if files and kind_of_file(files[0]) == "csv" else None
-
-
-def text_files(source: Any) -> list[Path] | None:
-    """Files whose columns have no types: CSV and JSON lines; None if the source is anything else."""
-    files = files_of(source) if isinstance(source, (str, Path)) else []
-    return files if files and kind_of_file(files[0]) != "parquet" else None
+    return files if files and kind_of_file(files[0]) in kinds else None
 
 
 def files_sql(
@@ -110,13 +116,13 @@ def files_sql(
     *,
     parallel: bool,
     text: TextFormat = PLAIN,
-    room: Path | None = None,
+    directory: Path | None = None,
     strict: bool = False,
 ) -> str:
     """The files as one table, in DuckDB's SQL. All CSV columns are read as text, because guessed types would
     depend on values.
 
-    text: format of CSV files; room: a private folder for copies of those that are not clean UTF-8.
+    text: format of CSV files; directory: a private folder for copies of those that are not clean UTF-8.
     strict: leave malformed lines out and list them in the table `reject_errors`, for a check.
     """
     kind = kind_of_file(files[0])
@@ -125,10 +131,11 @@ def files_sql(
         return f"read_parquet({_paths(files)}, union_by_name = {len(files) > 1}, utf8_validation = 'replace')"
     if kind == "json":
         columns = _texts(_json_names(files))
-        options = f"columns = {columns}, format = 'newline_delimited', ignore_errors = true"
+        # The setting `records`, too, would be guessed from values: one odd line would change all others. [P7]
+        options = f"columns = {columns}, records = true, format = 'newline_delimited', ignore_errors = true"
         return f"read_json({_paths(files)}, {options})"
     delimiter, names = csv_layout(files, text)
-    readable = files if room is None else [utf8_copy(file, text, room) or file for file in files]
+    readable = files if directory is None else [utf8_copy(file, text, directory) or file for file in files]
     settings = {
         "columns": _texts(names),
         "auto_detect": "false",
@@ -138,8 +145,8 @@ def files_sql(
         "escape": text_sql(text.quote),
         # an empty field is empty text, quoted or not; the attribute defines its meaning
         "force_not_null": f"[{', '.join(map(text_sql, names))}]",
-        "max_line_size": str(_LONGEST_LINE),
-        # these options accept malformed lines: short, long, badly quoted
+        "max_line_size": str(_MOST_LINE_BYTES),
+        # accept malformed lines: short, long or badly quoted ones
         "null_padding": str(not strict),
         "ignore_errors": "true",
         "strict_mode": str(strict),
@@ -164,8 +171,8 @@ def csv_layout(files: Sequence[Path], text: TextFormat = PLAIN) -> tuple[str, li
     for file in files[1:]:
         if _header(file, text) != (delimiter, names):
             raise DataError(
-                f"{file.name!r} and {files[0].name!r} have different columns. Files read together need the "
-                "same header line."
+                f"{file.name!r} and {files[0].name!r} have different columns or separators. Files read "
+                "together need the same header line."
             )
     return delimiter, names
 
@@ -192,23 +199,31 @@ def _way_out(file: Path) -> str:
     return f"{file.name!r} is not a table that hdpview reads. {way_out.format(str(file))}."
 
 
+def json_head(file: Path) -> list[dict[str, Any]]:
+    """The first records of a JSON-lines file; lines that hold none are left out."""
+    records: list[dict[str, Any]] = []
+    with open_text(file, PLAIN) as lines:
+        for line in itertools.islice(lines, _JSON_LINES):
+            with contextlib.suppress(ValueError):
+                record = json.loads(line)
+                records += [record] if isinstance(record, dict) else []
+    if not any(records):
+        way_out = _WAYS_OUT[".json"].format(str(file))
+        raise DataError(f"{file.name!r} does not hold one JSON object per line. {way_out}.")
+    return records
+
+
 def _json_names(files: Sequence[Path]) -> list[str]:
     """Names of columns: the keys of the first records of each file."""
-    names: dict[str, None] = {}
-    for file in files:
-        with open_text(file, PLAIN) as lines:
-            for line in itertools.islice(lines, _JSON_LINES):
-                with contextlib.suppress(ValueError):
-                    record = json.loads(line)
-                    names |= dict.fromkeys(record if isinstance(record, dict) else ())
-    if not names:
-        raise DataError(f"{files[0].name!r} does not hold one JSON object per line.")
-    return list(names)
+    return list(dict.fromkeys(name for file in files for record in json_head(file) for name in record))
 
 
-def needs_one_reader(problem: Exception) -> bool:
-    """Whether DuckDB gave up because line breaks in fields and short lines look alike in parallel."""
-    return "null_padding" in str(problem) and "parallel" in str(problem)
+def other_settings(problem: Exception) -> dict[str, bool]:
+    """Settings of `open_source` with which DuckDB may read CSV files that it gave up on."""
+    if "null_padding" in str(problem) and "parallel" in str(problem):
+        return {"parallel_csv": False}  # line breaks in fields and short lines look alike in parallel
+    # In strict mode, lines that end in different ways are an error of the whole file.
+    return {"strict": False} if "state machine" in str(problem) else {}
 
 
 def kind_of_file(file: Path) -> str | None:
@@ -228,73 +243,151 @@ def _literal_path(file: Path) -> str:
 
 def open_text(file: Path, text: TextFormat) -> IO[str]:
     """The lines of a file. Undecodable bytes do not raise."""
-    opened = gzip.open if file.name.lower().endswith(".gz") else open
     encoding = "utf-8-sig" if text.is_utf8 else text.encoding
-    return cast("IO[str]", opened(file, "rt", encoding=encoding, errors="replace", newline=""))
+    return io.TextIOWrapper(_open_bytes(file), encoding=encoding, errors="replace", newline="")
 
 
-def _reader(lines: IO[str], delimiter: str, text: TextFormat) -> Iterator[list[str]]:
+def _open_bytes(file: Path) -> IO[bytes]:
+    """The content of a file, unpacked."""
+    return cast("IO[bytes]", pa.input_stream(str(file), _PACKED.get(file.suffix.lower()), 1 << 16))
+
+
+def guessed_encoding(file: Path) -> str:
+    """The encoding that a byte order mark shows, or zeros between letters; else the first usual one that
+    decodes the start of the file.
+    """
+    with contextlib.suppress(OSError, EOFError), _open_bytes(file) as opened:  # others refuse a broken file
+        start = opened.read(1 << 20)
+        for mark, encoding in _BYTE_ORDER_MARKS.items():
+            if start.startswith(mark):
+                return encoding
+        if len(start) >= 4 and start[:4].count(0) == 2:
+            return "utf-16-le" if start[1] == 0 else "utf-16-be"
+        for encoding in ("utf-8", "cp1252", "latin-1"):
+            with contextlib.suppress(UnicodeDecodeError):
+                codecs.getincrementaldecoder(encoding)().decode(start)
+                return encoding
+    return "utf-8"
+
+
+def utf8_copy(file: Path, text: TextFormat, directory: Path) -> Path | None:
+    """A copy of a text file in a private folder, as UTF-8 and without overlong lines; None if it needs none.
+
+    CSV readers skip lines that are invalid UTF-8; here, such bytes are replaced.
+    """
+    if text.is_utf8 and _is_clean(file):
+        return None
+    target, is_long = directory / f"{secrets.token_hex(8)}.csv", False
+    with (
+        open_text(file, text) as lines,
+        target.open("w", encoding="utf-8", errors="replace", newline="") as copy,
+    ):
+        while line := lines.readline(LONGEST_LINE):
+            was_long, is_long = is_long, len(line) == LONGEST_LINE and line[-1] not in "\r\n"
+            if not (was_long or is_long):
+                copy.write(line)
+    return target
+
+
+def _is_clean(file: Path) -> bool:
+    """Whether a file is UTF-8 throughout and has no overlong line, which would fill one of the chunks."""
+    decoder, size = codecs.getincrementaldecoder("utf-8")(), LONGEST_LINE // 2
+    try:
+        with _open_bytes(file) as source:
+            while chunk := source.read(size):
+                decoder.decode(chunk)
+                if len(chunk) == size and b"\n" not in chunk:
+                    return False
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _reader(lines: Iterable[str], delimiter: str, text: TextFormat) -> Iterator[list[str]]:
     if text.quote:
         return csv.reader(lines, delimiter=delimiter, quotechar=text.quote)
     return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
 
 
 def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
-    """Delimiter and column names, from the first line alone."""
+    """Delimiter and column names, from the first lines alone."""
     try:
-        with open_text(file, text) as lines:
-            line = lines.readline(1_000_000)
-            delimiter = text.separator or ("\t" if ".tsv" in file.name.lower() else separator_of(line))
-            lines.seek(0)
-            first = next(_reader(lines, delimiter, text), [])
+        with open_text(file, text) as opened:
+            lines = [opened.readline(1_000_000) for _ in range(_TITLE_LINES)]
+        is_tabbed = ".tsv" in file.name.lower() and "\t" in lines[0]
+        delimiter = text.separator or ("\t" if is_tabbed else separator_of(lines[0]))
+        first = next(_reader(lines, delimiter, text), [])
     except (OSError, EOFError, UnicodeError, csv.Error):
-        first, line = ["\ufffd"], ""
-    names = list(text.columns) or first
-    if any("\ufffd" in name for name in names):
-        raise DataError(
-            f"Cannot read the header line of {file.name!r} as {text.encoding}. It must be a readable "
-            'CSV file; state another encoding in the schema, such as [source] encoding = "cp1252".'
-        )
+        lines, delimiter, first = [""], ",", ["\ufffd"]
+    names = list(text.columns) or [name.strip() for name in first]
+    if any("\ufffd" in name or "\0" in name for name in names):
+        raise DataError(_why_unreadable(file, text))
     if not names:
         raise DataError(
             f"{file.name!r} has no header line. Name the columns in its first line, or in the schema: "
             "[source] columns = [...]."
         )
-    _check_title(file, first, text)
-    _check_separator(file, line, delimiter, first, text)
-    named = [name if name.strip() else f"column{position}" for position, name in enumerate(names)]
+    problem = _other_columns(lines[0], delimiter, first, text) or _title(lines, first, text)
+    if problem is not None:
+        raise DataError(f"The first line of {file.name!r} {problem}")
+    named = [name or f"column{position}" for position, name in enumerate(names)]
     twice = [name for name, times in Counter(name.casefold() for name in named).items() if times > 1]
     if twice:
         raise DataError(f"{file.name!r} has two columns named {twice[0]!r}. Rename one of them.")
     return delimiter, named
 
 
-def _check_title(file: Path, first: list[str], text: TextFormat) -> None:
-    """Refuse a first line with far fewer fields than the lines below it: a title above the header."""
-    if text.columns:
-        return
-    with open_text(file, text) as opened:
-        lines = [line for line in itertools.islice(opened, _TITLE_LINES) if line.strip()][1:]
-    separators = [text.separator] if text.separator else ",;\t|"
-    n_fields = max((min(line.count(sign) for line in lines[-5:]) for sign in separators if lines), default=0)
-    n_named = sum(1 for name in first if name.strip())
-    if len(lines) >= 2 and n_fields >= 2 and n_named <= n_fields / 2:
-        raise DataError(
-            f"The first line of {file.name!r} has far fewer fields than the lines below it: it looks like a "
-            "title. Delete the lines above the header line, which names the columns."
+def _why_unreadable(file: Path, text: TextFormat) -> str:
+    with file.open("rb") as opened:
+        start = opened.read(16)
+    content = next((what for mark, what in _CONTENTS.items() if start.startswith(mark)), None)
+    if file.suffix.lower() in _PACKED:
+        return (
+            f"{file.name!r} is not a complete file packed by {_PACKED[file.suffix.lower()]}. Name it .csv if "
+            "it is plain text."
         )
+    if content is not None:
+        return f"{file.name!r} is not text but {content}."
+    return (
+        f"Cannot read the header line of {file.name!r} as {text.encoding}. It must be a readable CSV file; "
+        "state another encoding in the schema, such as [source] encoding = "
+        f'"{guessed_encoding(file)}".'
+    )
 
 
-def _check_separator(file: Path, line: str, delimiter: str, first: list[str], text: TextFormat) -> None:
-    """Refuse a first line that the declared separator does not split into the declared columns."""
+def _title(lines: Sequence[str], first: Sequence[str], text: TextFormat) -> str | None:
+    """The problem of a first line that has far fewer fields than the lines below it."""
+    if text.columns:
+        return None
+    if re.fullmatch(r"sep=.\s*", lines[0]):
+        return "only states the separator. Delete it, so that the file begins with the names of the columns."
+    unquoted = [re.sub(r'"[^"]*"', "", line) for line in lines[1:] if line.strip()]
+    separators = [text.separator] if text.separator else ",;\t|"
+    counts = [[line.count(sign) for line in unquoted] for sign in separators if len(unquoted) >= 2]
+    n_separators = max((min(each[-5:]) for each in counts), default=0)
+    n_named = sum(1 for name in first if name.strip())
+    is_even = any(len(set(each)) == 1 and each[0] for each in counts)
+    if (n_separators >= 2 and n_named <= n_separators / 2) or (is_even and len(first) == 1):
+        return (
+            "has far fewer fields than the lines below it: it looks like a title. Delete the lines above the "
+            "header line, which names the columns, or put quotation marks around fields that hold the "
+            "separator."
+        )
+    return None
+
+
+def _other_columns(line: str, delimiter: str, first: Sequence[str], text: TextFormat) -> str | None:
+    """The problem of a first line that does not have the declared separator or columns."""
     better = separator_of(line)
     if text.separator is not None and len(first) == 1 and better in line and better != delimiter:
-        raise DataError(
-            f"The separator {delimiter!r} of the schema does not split the first line of {file.name!r}; "
-            f"{better!r} does. Correct [source] separator."
+        return (
+            f"is not split by the schema's separator {delimiter!r}, but by {better!r}. Correct [source] "
+            "separator."
         )
     if text.columns and first and len(first) != len(text.columns):
-        raise DataError(
-            f"The schema names {len(text.columns)} columns in [source] columns; the first line of "
-            f"{file.name!r} has {len(first)} fields. Name each column once, from left to right."
+        return (
+            f"has {len(first)} fields, but [source] columns names {len(text.columns)}. Name each column "
+            "once, from left to right."
         )
+    return None

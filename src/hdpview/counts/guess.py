@@ -1,4 +1,4 @@
-"""How a text file is written, guessed from its first lines: types and signs, never values or bounds.
+"""Guess how a text file is written from its first lines: types and signs, never values or bounds.
 
 If two interpretations fit, the guess asks instead of choosing: 5.500 may be five or five thousand, and
 01/02/2024 may be in January or February.
@@ -6,36 +6,39 @@ If two interpretations fit, the guess asks instead of choosing: 5.500 may be fiv
 
 from __future__ import annotations
 
-import codecs
 import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from hdpview.counts.check import common_shape
 from hdpview.counts.encode import name_sql, text_sql
-from hdpview.counts.files import csv_layout, first_lines, kind_of_file, open_text
+from hdpview.counts.files import csv_layout, first_lines, guessed_encoding, json_head, kind_of_file
 from hdpview.counts.sources import open_source
 from hdpview.counts.structure import check_first_line
+from hdpview.domain.drafting import Draft, DraftColumn
+from hdpview.domain.suggestions import suggested_fields
 from hdpview.domain.text_format import PLAIN, TextFormat
-from hdpview.errors import DataError
 
 N_LINES = 100
 # The same list for every file, so that it reveals nothing about any file.
-USUAL_MARKS = ("", "?", "NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", ".")
-# Fewest non-empty fields of a column that is called unique.
+USUAL_MARKS = (
+    "", "?", "NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", ".",
+    "#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!", "#NAME?",
+)  # fmt: skip
+# Minimum number of non-empty fields of a column that is called unique.
 MIN_UNIQUE = 30
-_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_ENCODINGS = ("utf-8", "cp1252", "latin-1")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?")
 _TRUTHS = {"true", "false", "t", "f", "yes", "no", "y", "n"}
 _MONEY = "$€£¥₹%"
 _WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,]* ?([a-zA-Zµ°]{1,12})")
-_BLANKS = re.compile("[ \u00a0\u202f]")
+# Decimal signs and thousands separators, the usual ones first.
+_POINTS = [(".", None), (",", None), (".", ","), (",", "."), *itertools.product(".,", " '’")]
 _EPOCH_NAMES = re.compile(r"(time|date|epoch|stamp|_at|_ts|\bts|created|modified)", re.IGNORECASE)
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _DAYS = (
@@ -44,37 +47,19 @@ _DAYS = (
     "%d.%m.%Y", "%d.%m.%y", "%Y/%m/%d", "%Y.%m.%d", "%y-%m-%d", "%y/%m/%d",
     "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%d%b%Y",
 )  # fmt: skip
-_EPOCHS = {"s": (10, 946_684_800, 4_102_444_800), "ms": (13, 946_684_800_000, 4_102_444_800_000)}
+_DATE_FORMATS = [day + time for day in _DAYS for time in _TIMES]
+_EPOCHS = {"s": (10**9, 4_102_444_800), "ms": (10**12, 4_102_444_800_000)}  # from 2001 to 2100
 
 
-@dataclass(frozen=True)
-class Guess:
-    """The format of a file, guessed from its first lines.
-
-    kinds: per column, the type of attribute. text: the file's format; remark: a comment about it.
-    questions: per undecided key of [source], a question to the curator. notes: per column, a remark.
-    identifiers: columns whose values all differ. head: per column, its first non-empty fields, numbers
-        in plain spelling; only the curator sees it.
-    """
-
-    kinds: dict[str, str]
-    text: TextFormat
-    remark: str
-    questions: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    identifiers: frozenset[str] = frozenset()
-    head: dict[str, list[str]] = field(default_factory=dict)
-
-
-def guess_format(file: Path, *, is_named: bool = False) -> Guess:
-    """Types of columns and signs of a CSV or JSON-lines file, from the format of its first lines.
+def guessed_draft(file: Path, *, is_named: bool = False) -> Draft:
+    """Draft of a CSV or JSON-lines file: types of columns and signs, from the format of its first lines.
 
     is_named: whether the curator has named columns, so that the first line is certainly a header.
     """
     if kind_of_file(file) == "json":
         text, separator, columns = PLAIN, "", _json_head(file)
     else:
-        text = _with_encoding(file)
+        text = replace(PLAIN, encoding=guessed_encoding(file))
         if not is_named:
             check_first_line(file, text)
         separator, names = csv_layout([file], text)
@@ -82,23 +67,21 @@ def guess_format(file: Path, *, is_named: bool = False) -> Guess:
         columns = {name: [line[i].strip() for line in lines] for i, name in enumerate(names)}
         text = replace(text, separator=None if separator in ",\t" else separator)
     columns = {name: [each for each in fields if each not in USUAL_MARKS] for name, fields in columns.items()}
-    guessed = _Guessing(file, replace(text, missing=USUAL_MARKS), separator, columns)
-    guessed.decide_signs()
-    guessed.decide_dates()
-    return guessed.result()
+    guessing = _Guessing(file, replace(text, missing=USUAL_MARKS), separator, columns)
+    guessing.decide_signs()
+    guessing.decide_dates()
+    return guessing.draft()
 
 
 def _json_head(file: Path) -> dict[str, list[str]]:
-    with open_text(file, PLAIN) as lines:
-        records = [json.loads(line) for line in itertools.islice(lines, N_LINES) if line.strip()]
-    names = dict.fromkeys(name for record in records for name in record)
+    records = json_head(file)
     return {
         name: [
             value if isinstance(value, str) else json.dumps(value)
             for record in records
             if (value := record.get(name)) is not None
         ]
-        for name in names
+        for name in dict.fromkeys(name for record in records for name in record)
     }
 
 
@@ -116,7 +99,8 @@ class _Guessing:
     def decide_signs(self) -> None:
         """Signs around and inside numbers, judged by columns that are numeric without them."""
         signs: dict[str, None] = {}
-        numbers: list[str] = []
+        columns: list[Sequence[str]] = []
+        in_parentheses = False
         for name, fields in self.columns.items():
             units = [unit[1] for each in fields if (unit := _WITH_UNIT.fullmatch(each))]
             own = {sign for sign in _MONEY if any(sign in each for each in fields)}
@@ -130,51 +114,47 @@ class _Guessing:
                 re.fullmatch(r"[(]?[+-]?[0-9][0-9.,' \u00a0\u202f’]*[)]?|", each) for each in bare
             ):
                 signs |= dict.fromkeys(sorted(own))
-                numbers += [each for each in bare if each]
-        in_parentheses = any(each.startswith("(") for each in numbers)
-        self.text = replace(
-            self.text, strip=tuple(signs), negative="parentheses" if in_parentheses else self.text.negative
-        )
-        self._decide_points([each.strip("()+-") for each in numbers])
+                columns.append(fields)
+                in_parentheses |= any(each.startswith("(") for each in bare)
+        negative = "parentheses" if in_parentheses else self.text.negative
+        self.text = replace(self.text, strip=tuple(signs), negative=negative)
+        self._decide_points(columns)
 
-    def _decide_points(self, numbers: Sequence[str]) -> None:
-        """The decimal sign and the thousands separator."""
-        spaced = next((sign for sign in "'’" if any(sign in each for each in numbers)), None)
-        if any(_BLANKS.search(each) for each in numbers):
-            spaced = " "
-        plain = [_BLANKS.sub("", re.sub("['’]", "", each)) for each in numbers]
-        decimal = {sign for each in plain if (sign := _decimal_sign(each))}
-        grouped = {sign for each in plain if (sign := _thousands_sign(each))}
-        doubtful = {
-            each.strip("0123456789") for each in plain if re.fullmatch(r"[1-9][0-9]{0,2}[.,][0-9]{3}", each)
+    def _decide_points(self, columns: Sequence[Sequence[str]]) -> None:
+        """The decimal sign and the thousands separator: those with which most columns are numbers."""
+        fitting = {
+            form: tuple(i for i, own in enumerate(columns) if all(_is_number(each, form) for each in own))
+            for decimal, thousands in _POINTS
+            for form in [replace(self.text, decimal=decimal, thousands=thousands)]
         }
-        if decimal:
-            # If columns differ, those that do not suit the file's separator become categories.
-            sign = decimal.pop() if len(decimal) == 1 else "." if self.separator == "," else ","
-            other = "," if sign == "." else "."
-            self.text = replace(
-                self.text, decimal=sign, thousands=spaced or (other if other in grouped | doubtful else None)
-            )
+        most = max(map(len, fitting.values()))
+        best = [form for form, own in fitting.items() if len(own) == most]
+        if len({fitting[form] for form in best}) > 1:
+            # Columns differ; those that do not suit the file's separator become categories.
+            usual = "." if self.separator == "," else ","
+            best = [form for form in best if form.decimal == usual] or best
+        readings = {
+            tuple(_plain_number(each, form) for i in fitting[form] for each in columns[i]) for form in best
+        }
+        sign = best[0].thousands or best[0].decimal
+        # Files separated by commas hardly use decimal commas.
+        if len(readings) == 1 or (self.separator, sign) == (",", "."):
+            self.text = best[0]
             return
-        doubtful -= grouped
-        if self.separator == ",":
-            doubtful.discard(".")  # files separated by commas hardly use decimal commas
-        self.text = replace(self.text, thousands=spaced or next(iter(grouped), None))
-        if doubtful:
-            sign = doubtful.pop()
-            other = "," if sign == "." else "."
-            self.questions["decimal"] = (
-                f"is 9{sign}999 nearly ten ({sign!r}) or nearly ten thousand ({other!r}, with "
-                f"thousands = {sign!r})?"
-            )
+        other = "," if sign == "." else "."
+        self.questions["decimal"] = (
+            f"is 9{sign}999 nearly ten ({sign!r}) or nearly ten thousand ({other!r}, with "
+            f"thousands = {sign!r})? Then declare columns of such numbers as integer or real."
+        )
 
     def decide_dates(self) -> None:
-        """Formats of dates; a question if several fit the whole file."""
+        """Formats of dates other than ISO; a question if several fit the whole file."""
         chosen: dict[str, None] = {}
         for name, fields in self.columns.items():
-            if not fields or all(_ISO.fullmatch(each) for each in fields):
-                continue
-            fitting = [each for each in _date_formats() if all(_is_date(value, each) for value in fields)]
+            dates = [each for each in fields if not is_iso(each)]
+            fitting = [
+                each for each in _DATE_FORMATS if dates and all(_is_date(text, each) for text in dates)
+            ]
             if len(fitting) > 1:
                 fitting = self._fitting_whole_file(name, fitting) or fitting
             if len(fitting) > 1:
@@ -182,6 +162,8 @@ class _Guessing:
                 self.questions["dates"] = f"all dates of {name} fit {listed}: which comes first?"
             if fitting:
                 self.dates_of[name] = fitting[0]
+                if "%y" in fitting[0]:
+                    self.notes[name] = "two-digit years are read as 1969 to 2068"
                 chosen |= dict.fromkeys(fitting[:1])
         self.text = replace(self.text, dates=() if "dates" in self.questions else tuple(chosen)[:20])
 
@@ -189,15 +171,16 @@ class _Guessing:
         """The formats that fit (nearly) all dates of the file; only the curator sees the result."""
         with open_source(str(self.file), [name], text=self.text) as opened:
             column = f"stripped({name_sql(name)})"
-            is_filled = f"{column} NOT IN ({', '.join(map(text_sql, USUAL_MARKS))})"
+            marks = ", ".join(map(text_sql, USUAL_MARKS))
+            is_filled = f"{column} NOT IN ({marks}) AND NOT regexp_full_match({column}, '{_ISO.pattern}')"
             failures = "".join(
-                f", count_if({is_filled} AND try_strptime({column}, {text_sql(each)}) IS NULL) AS f{i}"
+                f", count_if({is_filled} AND moment_by({column}, [{text_sql(each)}]) IS NULL) AS f{i}"
                 for i, each in enumerate(formats)
             )
             (row,) = opened.rows(f"SELECT count_if({is_filled}) AS n{failures} FROM source")
         return [each for i, each in enumerate(formats) if int(row[f"f{i}"] or 0) <= 0.01 * int(row["n"] or 0)]
 
-    def result(self) -> Guess:
+    def draft(self) -> Draft:
         kinds = {name: self._kind(name, fields) for name, fields in self.columns.items()}
         epochs = dict(self._epochs(kinds))
         if epochs and "datetime" not in kinds.values() and len(set(epochs.values())) == 1:
@@ -210,29 +193,30 @@ class _Guessing:
             f"Types, signs and dates were guessed from the first {N_LINES} lines of {self.file.name}. "
             "They show the format only, not the values. Correct any mistakes."
         )
-        unique = frozenset(name for name, fields in self.columns.items() if _are_unique(fields, kinds[name]))
-        head = {
-            name: [_plain_number(each, self.text) for each in fields]
-            if kinds[name] in ("integer", "real")
-            else list(fields)
-            for name, fields in self.columns.items()
-        }
-        return Guess(kinds, self.text, remark, self.questions, self.notes, unique, head)
+        columns = (self._column(name, fields, kinds[name]) for name, fields in self.columns.items())
+        return Draft(tuple(columns), self.text, (remark,), questions=self.questions)
+
+    def _column(self, name: str, fields: Sequence[str], kind: str) -> DraftColumn:
+        is_number = kind in ("integer", "real")
+        head = [_plain_number(each, self.text) for each in fields] if is_number else fields
+        suggested = suggested_fields(name, kind, head) or {}
+        is_unique = _are_unique(fields, kind)
+        return DraftColumn(name, kind, suggested, self.notes.get(name, ""), is_unique)
 
     def _epochs(self, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Columns of whole numbers whose name and size suggest timestamps."""
         for name, fields in self.columns.items():
             if kinds[name] != "integer" or not _EPOCH_NAMES.search(name):
                 continue
-            for unit, (digits, low, high) in _EPOCHS.items():
-                if all(len(each) == digits and low <= int(each) <= high for each in fields):
+            for unit, (low, high) in _EPOCHS.items():
+                if all(low <= int(each) <= high for each in fields):
                     yield name, unit
 
     def _kind(self, name: str, fields: Sequence[str]) -> str:
         """The type of attribute whose format fits all fields; otherwise a category."""
         if not fields:
             return "category"
-        if name in self.dates_of or all(_ISO.fullmatch(each) for each in fields):
+        if name in self.dates_of or all(map(is_iso, fields)):
             return "datetime"
         if any(re.fullmatch(r"0[0-9]+", each) for each in fields):
             self.notes[name] = "codes with leading zeros"
@@ -244,8 +228,21 @@ class _Guessing:
             return "real"
         if all(re.fullmatch(r"[0-9]{1,3}:[0-5][0-9](:[0-5][0-9])?", each) for each in fields):
             self.notes[name] = "times or durations: convert them to minutes to count them as numbers"
+        if all(re.fullmatch(r"\{.*|\[(.*,.*)?\]", each) for each in fields):
+            self.notes[name] = "nested: write its parts to columns of their own"
+        odd = [each for each, number in zip(fields, plain, strict=True) if not _REAL.fullmatch(number)]
+        if len(odd) < len(fields) / 2 and (shape := common_shape(odd)) is not None:
+            self.notes[name] = (
+                f"mostly numbers, but some look like {shape!r}: list those texts in [source] missing, or "
+                "their signs in strip, or keep a category"
+            )
         words = {each.lower() for each in fields}
         return "boolean" if words <= _TRUTHS and len(words) > 1 else "category"
+
+
+def is_iso(text: str) -> bool:
+    """Whether a text is a date or a time in the format of ISO 8601."""
+    return _ISO.fullmatch(text) is not None
 
 
 def _bare(text: str, signs: set[str]) -> str:
@@ -254,29 +251,10 @@ def _bare(text: str, signs: set[str]) -> str:
     return text.strip()
 
 
-def _decimal_sign(number: str) -> str | None:
-    """The certain decimal sign: the last one of two kinds, or one not followed by three digits."""
-    match = re.fullmatch(r"([0-9.,]*)([.,])([0-9]*)", number)
-    if match is None:
-        return None
-    before, sign, digits = match.groups()
-    if sign in before:
-        return None
-    is_mixed = "." in before or "," in before
-    return sign if is_mixed or len(digits) != 3 or not re.fullmatch(r"[1-9][0-9]{0,2}", before) else None
-
-
-def _thousands_sign(number: str) -> str | None:
-    """The certain thousands separator: it appears twice, or before the decimal sign."""
-    match = re.fullmatch(r"[1-9][0-9]{0,2}(([.,])[0-9]{3})(\2[0-9]{3})*([.,][0-9]*)?", number)
-    if match is None:
-        return None
-    is_sure = number.count(match[2]) > 1 or (match[4] is not None and match[4][0] != match[2])
-    return match[2] if is_sure else None
-
-
-def _date_formats() -> Iterator[str]:
-    return (day + time for day in _DAYS for time in _TIMES)
+def _is_number(text: str, form: TextFormat) -> bool:
+    """Whether a text is a number in this format. Groups of thousands do not begin with 0."""
+    is_grouped = form.thousands is not None and re.match(rf"\D*0+[{form.thousands}]", text)
+    return not is_grouped and _REAL.fullmatch(_plain_number(text, form)) is not None
 
 
 def _is_date(text: str, date_format: str) -> bool:
@@ -298,28 +276,6 @@ def _are_unique(fields: Sequence[str], kind: str) -> bool:
     numbers = [int(each) for each in fields]
     in_sequence = all(later - earlier == 1 for earlier, later in itertools.pairwise(numbers))
     return in_sequence or min(map(len, fields)) >= 7
-
-
-def _with_encoding(file: Path) -> TextFormat:
-    """The encoding given by a byte order mark, or the first common one that decodes the lines."""
-    with file.open("rb") as opened:
-        start = opened.read(4)
-    for mark, encoding in _BYTE_ORDER_MARKS.items():
-        if start.startswith(mark):
-            return replace(PLAIN, encoding=encoding)
-    if len(start) == 4 and start.count(0) == 2:
-        return replace(PLAIN, encoding="utf-16-le" if start[1] == 0 else "utf-16-be")
-    for encoding in _ENCODINGS:
-        text = replace(PLAIN, encoding=encoding)
-        try:
-            lines = first_lines(file, text, N_LINES)
-        except DataError as problem:
-            if "header line" not in str(problem) or encoding == _ENCODINGS[-1]:
-                raise
-            continue
-        if not any("\ufffd" in each for line in lines for each in line):
-            return text
-    return PLAIN
 
 
 def _plain_number(text: str, how: TextFormat) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, TypeVar, cast
@@ -19,7 +19,7 @@ from hdpview.counts.contributions import (
     unit_sql,
 )
 from hdpview.counts.encode import code_sql, kind_of_type, outcomes_sql
-from hdpview.counts.files import csv_files, csv_layout, needs_one_reader
+from hdpview.counts.files import csv_layout, other_settings, text_files
 from hdpview.counts.refusals import quoting_no_value, without_values
 from hdpview.counts.rows import Decoder, States
 from hdpview.counts.sources import OpenSource, open_source
@@ -72,7 +72,7 @@ def read_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) ->
     """
 
     def read(opened: OpenSource) -> SparseCounts:
-        batches = opened.batches(cells_sql(opened.types, schema, options))
+        batches = opened.batches(cells_sql(rows_sql(opened.types, schema, options), schema, options))
         return run_query(
             opened, lambda stop: _collected(batches, schema, stop, options.threads), options.progress, _STEP
         )
@@ -81,7 +81,7 @@ def read_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) ->
 
 
 def read_states(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> States:
-    """Outcomes of the values of each column, counted in one pass that keeps no row."""
+    """Count, per column, how values would be read, in one pass that keeps no row."""
 
     def read(opened: OpenSource) -> States:
         def add(stop: Event) -> States:
@@ -107,18 +107,17 @@ def read_with(
     strict: bool = False,
 ) -> Result:
     """Open a table, check its columns and read it; its errors quote no value."""
-    problem: DataError | None = None
-    for parallel_csv in (True, False):
+    settings, problem = {"parallel_csv": True, "strict": strict}, None
+    while problem is None:
         try:
             with open_source(
                 source,
                 options.wanted(schema),
                 memory_limit=options.memory_limit,
                 threads=options.threads,
-                parallel_csv=parallel_csv,
                 exact_text=[] if options.limits.unit is None else [options.limits.unit],
                 text=schema.source,
-                strict=strict,
+                **settings,
             ) as opened:
                 check_columns(opened.types, schema)
                 options.limits.check(opened.types)
@@ -127,10 +126,10 @@ def read_with(
             raise
         # any error of a database or file reader may quote values: pass on only its kind
         except Exception as refusal:
-            problem = without_values(refusal, source)
-            if not (parallel_csv and needs_one_reader(refusal)):
-                break
-    assert problem is not None
+            others = other_settings(refusal)
+            if others.items() <= settings.items():
+                problem = without_values(refusal, source)
+            settings |= others
     raise problem  # not in the handler: there the original, with its message, would become its context
 
 
@@ -139,7 +138,7 @@ def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
 
     text: format of CSV files.
     """
-    if (files := csv_files(source)) is not None:
+    if (files := text_files(source, ["csv"])) is not None:
         return dict.fromkeys(csv_layout(files, text)[1], "varchar")
 
     def read() -> dict[str, str]:
@@ -175,24 +174,37 @@ def rows_sql(
     """The query that encodes: outcomes `o_0`, `o_1`, … of each row that counts and, if `limits` has a count
     column, the number of records `n` > 0 of the row. texts: further columns, as SQL by name.
     """
+    return limited_sql(all_rows_sql(types, schema, options, texts), schema, options, [*(texts or ())])
+
+
+def all_rows_sql(
+    types: Mapping[str, str], schema: Schema, options: ReadOptions, texts: Mapping[str, str] | None = None
+) -> str:
+    """Like `rows_sql`, but of all rows, with the text `unit` that identifies the person."""
     limits = options.limits
     along = {} if limits.unit is None else {"unit": unit_sql(types[limits.unit], limits)}
     along |= {} if limits.count is None else {"n": count_sql(limits.count, types[limits.count])}
-    rows = outcomes_sql(schema, types, {**along, **(texts or {})}, limits.unit)
-    if limits == EACH_ROW:
+    return outcomes_sql(schema, types, {**along, **(texts or {})}, limits.unit)
+
+
+def limited_sql(rows: str, schema: Schema, options: ReadOptions, texts: Sequence[str] = ()) -> str:
+    """The rows that count, of those of `all_rows_sql`."""
+    if options.limits == EACH_ROW:
         return rows
     columns, codes = zip(*((f"o_{i}", code_sql(i, each)) for i, each in enumerate(schema)), strict=True)
-    hashes = [f"md5({name})" for name in texts or ()]
-    return bounded_sql(rows, [*columns, *(texts or ())], [*codes, *hashes], limits, options.salt)  # [P11]
+    hashes = [f"md5({name})" for name in texts]
+    return bounded_sql(rows, [*columns, *texts], [*codes, *hashes], options.limits, options.salt)  # [P11]
 
 
-def cells_sql(types: Mapping[str, str], schema: Schema, options: ReadOptions) -> str:
-    """The query that counts: codes `c_0`, `c_1`, … of each occupied cell, and its records `n` > 0."""
+def cells_sql(rows: str, schema: Schema, options: ReadOptions) -> str:
+    """The query that counts: codes `c_0`, `c_1`, … of each occupied cell, and its records `n` > 0.
+    rows: the query of `rows_sql`.
+    """
     kind = "UTINYINT" if code_type(schema) == np.uint8 else "USMALLINT"
     cell = [f"CAST({code_sql(i, attribute)} AS {kind}) AS c_{i}" for i, attribute in enumerate(schema)]
     n = "count(*)" if options.limits.count is None else f"CAST(least(sum(n), {MOST_PER_ROW}) AS BIGINT)"
     along = [] if options.limits.count is None else ["n"]
-    codes = f"SELECT {', '.join([*cell, *along])} FROM ({rows_sql(types, schema, options)}) AS counted"
+    codes = f"SELECT {', '.join([*cell, *along])} FROM ({rows}) AS counted"
     names = ", ".join(f"c_{i}" for i in range(len(schema)))
     return f"SELECT {names}, {n} AS n FROM ({codes}) AS encoded GROUP BY {names}"  # [P7]
 

@@ -45,13 +45,14 @@ _LAST_YEAR = 2099
 _CALENDAR = Datetime(
     name="any", min=f"{_FIRST_YEAR}-01-01", max=f"{_LAST_YEAR}-12-31", every="1y", nullable=True
 )
-# By kind, the attribute whose codes are the bins of a column.
+# Attribute whose codes serve as the bins of a column, by the column's kind.
 _BINS: dict[str, Attribute] = {
     "integer": Real(name="any", explicit_edges=EDGES, nullable=True),
     "real": Real(name="any", explicit_edges=EDGES, nullable=True),
     "datetime": _CALENDAR,
     "category": Category(name="any", values=("any",)),
 }
+_PURPOSE = "bounds and categories"
 _FALSE_BINS = 0.01  # chance that noise alone passes the threshold anywhere in a column
 _MOST_BINS = 1_000
 MOST_CATEGORIES = 1_000
@@ -83,7 +84,7 @@ def learn_charged(
     resume: bool | None = False,
     on_charge: Callable[[Receipt], object],
 ) -> Learnt:
-    """As `learn`, but charges a ledger once everything that can fail has succeeded. [P12]
+    """Like `learn`, but charges a ledger once everything that can fail has succeeded. [P12]
 
     resume: finish an interrupted learning with the same terms, and charge nothing. None: if there is one.
     on_charge: called with the receipt; call its `name_view` once the result is written, which rules out a
@@ -96,7 +97,7 @@ def learn_charged(
         )
     order = {"learn": dict(kinds), "text": text.to_dict(), "limits": repr(limits)}
     order |= {"epsilon": str(epsilon), "delta": str(delta)}
-    resume = ledger.is_unfinished(table, order) if resume is None else resume
+    resume = bool(ledger.unfinished(table, order)) if resume is None else resume
     if not resume:
         ledger.check(table, epsilon, delta)
 
@@ -128,16 +129,34 @@ def learn(
     charged: entered after all checks of public facts, before any draw; yields earlier draws.
     """
     _check_learnable(kinds, delta)
+    asked = {  # columns that budget is spent on
+        name: kind for name, kind in kinds.items() if kind != "boolean" and (kind != "category" or delta > 0)
+    }
+    n_texts = sum(kind == "category" for kind in asked.values())
 
     def read() -> Learnt:
         columns = [*kinds, *limits.columns]
         with open_source(source, columns, exact_text=limits.columns, text=text) as opened:
             limits.check(opened.types)
-            learning = _Learning(opened, limits, text, delta)
             # Read the rows as learning will, so that a refusal of the table comes before the charge.
-            learning.prepare(kinds)
+            _keep_rows(opened, asked, limits, text)
             with charged() as outcomes:
-                return Learnt(dict(kinds), learning.attributes(kinds, epsilon, outcomes))
+                budget = {"delta": delta, "max_rows": limits.max_rows, "outcomes": outcomes}
+                mechanism = Mechanism(epsilon, Randomness.fresh(), law="laplace", **budget)  # type: ignore[arg-type]
+                amount = mechanism.total / len(asked)
+                learnt: dict[str, Attribute | None] = {
+                    name: Boolean(name=name, nullable=True)
+                    for name, kind in kinds.items()
+                    if kind == "boolean"
+                }
+                for i, (name, kind) in enumerate(asked.items()):
+                    if kind == "category":
+                        learnt[name] = _category(opened, mechanism, i, name, amount, delta / n_texts)
+                    else:
+                        learnt[name] = _ordered(opened, mechanism, i, name, kind, amount)
+                mechanism.close()
+        in_order = {name: own for name in kinds if (own := learnt.get(name)) is not None}
+        return Learnt(dict(kinds), in_order)
 
     return quoting_no_value(source, read)
 
@@ -157,99 +176,57 @@ def _check_learnable(kinds: Mapping[str, str], delta: Fraction) -> None:
         raise DataError(why)
 
 
-class _Learning:
-    """Learns about the columns of an open table with one budget."""
+def _keep_rows(opened: OpenSource, asked: Mapping[str, str], limits: Contributions, text: TextFormat) -> None:
+    """Keep bins and texts of the rows that count: all, or at most k random ones per person. [P13]"""
+    schema = Schema([replace(_BINS[kind], name=name) for name, kind in asked.items()], source=text)
+    texts = {
+        f"t_{i}": f"CAST({plain_sql(name_sql(name), opened.types[name], _BINS[kind], text)} AS VARCHAR)"
+        for i, (name, kind) in enumerate(asked.items())
+        if kind == "category"
+    }
+    rows = rows_sql(opened.types, schema, ReadOptions(limits, secrets.token_hex(16)), texts)
+    opened.connection.execute(f"CREATE OR REPLACE TEMP TABLE learnt AS {rows}")
 
-    def __init__(self, opened: OpenSource, limits: Contributions, text: TextFormat, delta: Fraction) -> None:
-        self.opened, self.limits, self.text, self.delta = opened, limits, text, delta
 
-    def prepare(self, kinds: Mapping[str, str]) -> None:
-        """Keep bins and texts of the rows that count: all, or at most k random ones per person. [P13]"""
-        asked, types = self._asked(kinds), self.opened.types
-        schema = Schema([replace(_BINS[kind], name=name) for name, kind in asked.items()], source=self.text)
-        texts = {
-            f"t_{i}": f"CAST({plain_sql(name_sql(name), types[name], _BINS[kind], self.text)} AS VARCHAR)"
-            for i, (name, kind) in enumerate(asked.items())
-            if kind == "category"
-        }
-        rows = rows_sql(types, schema, ReadOptions(self.limits, secrets.token_hex(16)), texts)
-        self.opened.connection.execute(f"CREATE OR REPLACE TEMP TABLE learnt AS {rows}")
+def _ordered(
+    opened: OpenSource, mechanism: Mechanism, position: int, name: str, kind: str, amount: Fraction
+) -> Attribute | None:
+    """Bounds of numbers or dates: the first and last bins with noisy counts unlikely to be noise alone."""
+    n_bins = _BINS[kind].n_values
+    exact_counts = np.zeros(n_bins + len(State), np.int64)  # a row is in at most one bin
+    for row in opened.rows(f"SELECT o_{position} AS o, count(*) AS n FROM learnt GROUP BY o"):
+        exact_counts[row["o"]] = row["n"]
+    exact_bins, exact_states = np.split(exact_counts, [n_bins])
+    exact_bins[0] += exact_states[State.BELOW]
+    exact_bins[-1] += exact_states[State.ABOVE]
+    threshold = mechanism.noise(amount).scale * math.log(n_bins / (2 * _FALSE_BINS))
+    noisy = mechanism.noisy(f"{_PURPOSE}: {name}", Exact(exact_bins), amount)  # [P13]
+    noticed = [int(bin_) for bin_ in np.flatnonzero(noisy > threshold)]
+    if not noticed:
+        return None
+    if kind == "datetime":
+        first, last = _FIRST_YEAR + noticed[0], _FIRST_YEAR + noticed[-1]
+        return Datetime(name=name, min=f"{first}-01-01", max=f"{last}-12-31", every="1mo", nullable=True)
+    low, high = ends_of(noticed[0])[0], ends_of(noticed[-1])[1]
+    if kind == "real":
+        return real_between(name, low, high, nullable=True)
+    least, beyond = math.ceil(low), math.ceil(high) - 1 if high else 0  # bins exclude their upper end
+    return integer_between(name, least, max(least, min(beyond, 2**62)), nullable=True)
 
-    def attributes(
-        self, kinds: Mapping[str, str], epsilon: Fraction, outcomes: Outcomes
-    ) -> dict[str, Attribute]:
-        """The learnt attributes, in the order of the columns. outcomes: earlier draws."""
-        budget = {"delta": self.delta, "max_rows": self.limits.max_rows, "outcomes": outcomes}
-        self.mechanism = Mechanism(epsilon, Randomness.fresh(), law="laplace", **budget)  # type: ignore[arg-type]
-        asked = self._asked(kinds)
-        amount = self.mechanism.total / len(asked)
-        learnt: dict[str, Attribute | None] = {
-            name: Boolean(name=name, nullable=True) for name, kind in kinds.items() if kind == "boolean"
-        }
-        n_texts = sum(kind == "category" for kind in asked.values())
-        for i, (name, kind) in enumerate(asked.items()):
-            if kind == "category":
-                learnt[name] = self._category(i, name, amount, self.delta / n_texts)
-            else:
-                learnt[name] = self._ordered(i, name, kind, amount)
-        self.mechanism.close()
-        return {name: attribute for name in kinds if (attribute := learnt.get(name)) is not None}
 
-    def _asked(self, kinds: Mapping[str, str]) -> dict[str, str]:
-        """Columns that budget is spent on."""
-        return {
-            name: kind
-            for name, kind in kinds.items()
-            if kind != "boolean" and (kind != "category" or self.delta > 0)
-        }
-
-    def _counts(self, position: int, n_bins: int) -> Exact:
-        """Rows per bin of a column, shape (n_bins,). A row is in at most one bin."""
-        exact_counts = np.zeros(n_bins + len(State), np.int64)
-        for row in self.opened.rows(f"SELECT o_{position} AS o, count(*) AS n FROM learnt GROUP BY o"):
-            exact_counts[row["o"]] = row["n"]
-        bins, states = np.split(exact_counts, [n_bins])
-        bins[0] += states[State.BELOW]
-        bins[-1] += states[State.ABOVE]
-        return Exact(bins)
-
-    def _ordered(self, position: int, name: str, kind: str, amount: Fraction) -> Attribute | None:
-        """Bounds of numbers or dates."""
-        bins = self._noticed(position, name, _BINS[kind].n_values, amount)
-        if not bins:
-            return None
-        if kind == "datetime":
-            first, last = _FIRST_YEAR + bins[0], _FIRST_YEAR + bins[-1]
-            return Datetime(name=name, min=f"{first}-01-01", max=f"{last}-12-31", every="1mo", nullable=True)
-        low, high = ends_of(bins[0])[0], ends_of(bins[-1])[1]
-        if kind == "real":
-            return real_between(name, low, high, nullable=True)
-        beyond = math.ceil(high) - 1 if high else 0  # bins exclude their upper end
-        least = math.ceil(low)
-        return integer_between(name, least, max(least, min(beyond, 2**62)), nullable=True)
-
-    def _noticed(self, position: int, name: str, n_bins: int, amount: Fraction) -> list[int]:
-        """Bins whose noisy counts are unlikely to be noise alone."""
-        exact_counts = self._counts(position, n_bins)
-        threshold = self.mechanism.noise(amount).scale * math.log(n_bins / (2 * _FALSE_BINS))
-        noisy = self.mechanism.noisy(f"bounds and categories: {name}", exact_counts, amount)  # [P13]
-        noticed: list[int] = np.flatnonzero(noisy > threshold).tolist()
-        return noticed
-
-    def _category(self, position: int, name: str, amount: Fraction, delta: Fraction) -> Attribute | None:
-        """Frequent texts, except those too long for a schema or with a NUL. [P13]"""
-        text = f"t_{position}"
-        query = (
-            f"SELECT {text} AS text, count(*) AS n FROM learnt "
-            f"WHERE length({text}) BETWEEN 1 AND {_LONGEST_TEXT} GROUP BY text"
-        )
-        exact_counts = {row["text"]: row["n"] for row in self.opened.rows(query) if "\0" not in row["text"]}
-        purpose = f"bounds and categories: {name}"
-        noisy = self.mechanism.frequent(purpose, Exact(exact_counts), amount, delta)  # [P13]
-        values = sorted(noisy, key=lambda text: (-noisy[text], text))[:MOST_CATEGORIES]
-        if not values:
-            return None
-        return Category(name=name, values=tuple(sorted(values)), other="other", nullable=True)
+def _category(
+    opened: OpenSource, mechanism: Mechanism, position: int, name: str, amount: Fraction, delta: Fraction
+) -> Attribute | None:
+    """Frequent texts, except those too long for a schema or with a NUL. [P13]"""
+    text = f"t_{position}"
+    query = (
+        f"SELECT {text} AS text, count(*) AS n FROM learnt "
+        f"WHERE length({text}) BETWEEN 1 AND {_LONGEST_TEXT} GROUP BY text"
+    )
+    exact_counts = {row["text"]: row["n"] for row in opened.rows(query) if "\0" not in row["text"]}
+    noisy = mechanism.frequent(f"{_PURPOSE}: {name}", Exact(exact_counts), amount, delta)  # [P13]
+    values = sorted(noisy, key=lambda text: (-noisy[text], text))[:MOST_CATEGORIES]
+    return Category(name=name, values=tuple(sorted(values)), other="other", nullable=True) if values else None
 
 
 def integer_between(name: str, least: int, greatest: int, nullable: bool) -> Integer:

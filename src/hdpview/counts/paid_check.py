@@ -40,7 +40,7 @@ def paid_check(
     *,
     resume: bool = False,
 ) -> list[SchemaWarning]:
-    """As `check.check_table`, but charges the table's ledger and shows no shapes. [P12]"""
+    """Like `check.check_table`, but charges the table's ledger and shows no shapes. [P12]"""
     limits, types = options.limits, column_types(source, schema.source)
     order = {"check": schema.to_dict(), "limits": repr(limits), "epsilon": str(epsilon)}
     terms = (PURPOSE, limits.unit or EACH_ROW_UNIT, limits.max_rows)
@@ -65,7 +65,7 @@ def paid_check(
         return [list(map(float, each)) for each in noisy], 1 / float(amount)
 
     noisy, scale = quoting_no_value(source, draw)
-    # Laplace noise of this scale stays below it everywhere, except with the probability above.
+    # Noise of this scale stays below the threshold everywhere, except with the probability above.
     threshold = scale * math.log(len(columns) * (len(State) + 1) / _FALSE_ALARM)
     return _warnings(columns, noisy, threshold)
 

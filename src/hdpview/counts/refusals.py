@@ -7,15 +7,17 @@ import os
 import tempfile
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
 
-from hdpview.counts.sources import describe
 from hdpview.errors import DataError, HdpviewError
 
 Result = TypeVar("Result")
 
+# Arrow's message about a packed file whose end is missing.
+_TRUNCATED = "Truncated compressed stream"
 DEBUG_VARIABLE = "HDPVIEW_DEBUG"
 
 
@@ -32,7 +34,12 @@ def quoting_no_value(source: Any, read: Callable[[], Result]) -> Result:
 
 def without_values(refusal: Exception, source: Any) -> DataError:
     """A safe message for an error from outside: its kind, and a remedy."""
-    kind, name = type(refusal).__name__, describe(source)
+    kind, name = (
+        type(refusal).__name__,
+        f"the {type(source).__module__.split('.')[0]} {type(source).__name__}",
+    )
+    if isinstance(source, (str, Path)):
+        name = repr(str(source))
     if isinstance(refusal, duckdb.OutOfMemoryException):
         return DataError(
             f"The database ran out of memory or disk space while counting {name}. Raise memory_limit "
@@ -43,7 +50,9 @@ def without_values(refusal: Exception, source: Any) -> DataError:
             f"There was no room on the disk for the encoded rows of {name}. Free space in "
             f"{tempfile.gettempdir()!r}, or set TMPDIR to a folder with more."
         )
-    advice = "Check that it is complete and of the kind its name says, and that you may read it."
+    if isinstance(refusal, OSError) and str(refusal) == _TRUNCATED:
+        return DataError(f"{name} ends too early. Copy or download it again.")
+    advice = "Check that it is complete, matches the type in its name, and is readable by you."
     return DataError(
         f"The database refused to read {name} ({kind}; the message may quote values, so it is withheld). "
         f"{advice} {_where_its_words_are(refusal)}"

@@ -17,7 +17,7 @@ Column = NDArray[np.uint8] | NDArray[np.uint16]
 Ints = NDArray[np.int64]
 Buffer = Any  # any buffer, including Arrow's, which have no type hints
 
-# Rows that fit into a processor's cache, but enough of them to make the cost of handing over a part small.
+# Few enough rows to fit into a processor's cache, but enough to make the cost per part small.
 ROWS_PER_PART = 131_072
 _SIZE_OF_ONE_BYTE = 256
 
@@ -44,7 +44,7 @@ class Parts(Protocol):
     """All rows of a table, part by part; can be read repeatedly."""
 
     def __len__(self) -> int:
-        """How many parts."""
+        """The number of parts."""
         ...
 
     def __iter__(self) -> Iterator[Rows]: ...
@@ -53,42 +53,42 @@ class Parts(Protocol):
 @dataclass(frozen=True)
 class RowLayout:
     """The layout of rows as bytes: the counts, if any, then the codes of each attribute in the smallest
-    unsigned type. Attributes of two bytes come first, so that all numbers are aligned.
+    unsigned type.
     """
 
     sizes: tuple[int, ...]
     has_counts: bool = False
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of one row."""
-        return sum(self._kind(size).itemsize for size in self.sizes) + 8 * self.has_counts
+    def kinds(self) -> list[np.dtype[Any]]:
+        """The types of the codes."""
+        return [code_kind(size) for size in self.sizes]
 
     @property
-    def _order(self) -> list[int]:
-        return sorted(range(len(self.sizes)), key=lambda a: self.sizes[a] <= _SIZE_OF_ONE_BYTE)
-
-    @staticmethod
-    def _kind(size: int) -> np.dtype[Any]:
-        return np.dtype(np.uint8 if size <= _SIZE_OF_ONE_BYTE else np.uint16)
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return sum(kind.itemsize for kind in self.kinds) + 8 * self.has_counts
 
     def to_bytes(self, rows: Rows) -> bytes:
         """The rows as bytes."""
         counts = [] if rows.exact_counts is None else [rows.exact_counts.tobytes()]
-        return b"".join([*counts, *(rows.exact_columns[a].tobytes() for a in self._order)])
+        columns = zip(rows.exact_columns, self.kinds, strict=True)
+        return b"".join([*counts, *(own.astype(kind, copy=False).tobytes() for own, kind in columns)])
 
     def from_bytes(self, data: Buffer) -> Rows:
-        """Rows as views of these bytes, without a copy."""
-        flat = np.frombuffer(data, np.uint8)
-        n = len(flat) // self.row_bytes
-        end = 8 * n * self.has_counts
-        counts = flat[:end].view(np.int64) if self.has_counts else None
-        columns: dict[int, Column] = {}
-        for a in self._order:
-            kind = self._kind(self.sizes[a])
-            start, end = end, end + n * kind.itemsize
-            columns[a] = flat[start:end].view(kind)
-        return Rows(tuple(columns[a] for a in range(len(self.sizes))), counts)
+        """The inverse of `to_bytes`."""
+        n = memoryview(data).nbytes // self.row_bytes
+        arrays, start = [], 0
+        for kind in [*([np.dtype(np.int64)] if self.has_counts else []), *self.kinds]:
+            arrays.append(np.frombuffer(data, kind, n, start).copy())  # a copy is aligned
+            start += n * kind.itemsize
+        counts = arrays.pop(0) if self.has_counts else None
+        return Rows(tuple(arrays), counts)
+
+
+def code_kind(size: int) -> np.dtype[Any]:
+    """The smallest type for codes of an attribute of this size."""
+    return np.dtype(np.uint8 if size <= _SIZE_OF_ONE_BYTE else np.uint16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,18 +110,6 @@ class States:
             np.stack([lowest, highest], axis=1),
         )
 
-    def to_bytes(self) -> bytes:
-        """The states as Spark tasks send them."""
-        return np.concatenate(
-            [[self.exact_rows], self.exact_counts.ravel(), self.exact_ends.ravel()]
-        ).tobytes()
-
-    @classmethod
-    def from_bytes(cls, data: bytes, n_columns: int) -> States:
-        numbers = np.frombuffer(data, np.int64)
-        counts, ends = np.split(numbers[1:], [n_columns * len(State)])
-        return cls(int(numbers[0]), counts.reshape(n_columns, -1), ends.reshape(n_columns, -1))
-
     @classmethod
     def nothing(cls, n_columns: int) -> States:
         ends = np.tile(np.array([2**32, -1]), (n_columns, 1))
@@ -135,8 +123,7 @@ class Decoder:
         self.states = States.nothing(len(schema))
         self._sizes = [attribute.n_values for attribute in schema]
         self._codes = [
-            np.array([*range(each.n_values), *codes_of_states(each)], RowLayout._kind(each.size))
-            for each in schema
+            np.array([*range(each.n_values), *codes_of_states(each)], code_kind(each.size)) for each in schema
         ]
 
     def rows_of(self, batch: pa.RecordBatch) -> Iterator[Rows]:

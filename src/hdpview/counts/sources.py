@@ -15,11 +15,19 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hdpview.counts import postgresql
+from hdpview.counts.arrow_input import (
+    arrow_of,
+    check_names,
+    clean_stream,
+    needs_cleaning,
+    parquet_batches,
+    parquet_schema,
+)
 from hdpview.counts.encode import prepare
 from hdpview.counts.files import files_of, files_sql, kind_of_file
-from hdpview.counts.frames import arrow_of, clean_parquet, clean_stream, needs_cleaning
 from hdpview.counts.spill import private_directory
 from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
@@ -30,10 +38,14 @@ _BATCH_ROWS = 131_072
 
 @dataclass(frozen=True)
 class OpenSource:
-    """Our own DuckDB with the table `source`, and the types of its columns. Names and types are public."""
+    """Our own DuckDB with the table `source`, and the types of its columns. Names and types are public.
+
+    is_strict: whether malformed lines are left out and listed in the table `reject_errors`.
+    """
 
     connection: duckdb.DuckDBPyConnection
     types: dict[str, str]
+    is_strict: bool = False
 
     def batches(self, query: str, n_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The result of a query in batches of about `n_rows`."""
@@ -60,31 +72,35 @@ def open_source(
     """Open a table for one query.
 
     source: path, glob or folder of Parquet or CSV files; pandas or Polars frame, or another that narwhals
-        knows; Arrow table, batch, reader or dataset; DuckDB relation; Ibis table.
+        supports; Arrow table, batch, reader or dataset; DuckDB relation; Ibis table.
     wanted: the columns that queries use, so that only these are copied from a frame; None for all.
     memory_limit, threads: of our own DuckDB, such as "4GB" and 2; tables in databases use the settings there.
     exact_text: columns that identify persons; invalid UTF-8 in them becomes null instead of being replaced.
-    text: format of CSV files. strict: see `files.open_files`.
+    text: format of CSV files. strict: see `files.files_sql`.
     """
-    with _private_duckdb(memory_limit, threads) as (connection, room):
+    with _private_duckdb(memory_limit, threads) as (connection, directory):
         table = "frame"
         if isinstance(source, (str, Path)):
             files = files_of(source)
+            if kind_of_file(files[0]) == "parquet":
+                check_names(pq.read_schema(files[0]).names, repr(files[0].name))
             if (
                 kind_of_file(files[0]) == "parquet"
                 and wanted is not None
                 and needs_cleaning(files, wanted, exact_text)
             ):
-                connection.register("frame", clean_parquet(files, wanted, exact_text))  # [P7]
+                schema = parquet_schema(files, wanted, exact_text)
+                read = lambda: (batch for file in files for batch in parquet_batches(str(file), schema))  # noqa: E731
+                connection.register("frame", clean_stream(schema, read))  # [P7]
             else:
-                table = files_sql(files, parallel=parallel_csv, text=text, room=room, strict=strict)
+                table = files_sql(files, parallel=parallel_csv, text=text, directory=directory, strict=strict)
         elif is_ibis_table(source):
             table = _of_database(connection, source, wanted, exact_text)
         else:
             connection.register("frame", arrow_of(source, wanted, exact_text))
         connection.execute(f"CREATE OR REPLACE TEMP VIEW source AS SELECT * FROM {table}")
         described = connection.execute("DESCRIBE source").fetchall()
-        yield OpenSource(connection, {name: kind.lower() for name, kind, *_ in described})
+        yield OpenSource(connection, {name: kind.lower() for name, kind, *_ in described}, strict)
 
 
 def run_on_batches(query: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -97,13 +113,6 @@ def run_on_batches(query: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         connection.register("frame", stream.reader())
         connection.execute("CREATE OR REPLACE TEMP VIEW source AS SELECT * FROM frame")
         yield from OpenSource(connection, {}).batches(query)
-
-
-def types_of_arrow(schema: pa.Schema) -> dict[str, str]:
-    """DuckDB's types of the columns of Arrow batches."""
-    with duckdb.connect() as connection:
-        connection.register("frame", schema.empty_table())
-        return {name: kind.lower() for name, kind, *_ in connection.execute("DESCRIBE frame").fetchall()}
 
 
 def is_ibis_table(source: Any) -> bool:
@@ -134,13 +143,6 @@ def _of_database(
     return "frame"
 
 
-def describe(source: Any) -> str:
-    """The name of a source in messages."""
-    if isinstance(source, (str, Path)):
-        return repr(str(source))
-    return f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
-
-
 @contextmanager
 def _private_duckdb(
     memory_limit: str | None, threads: int | None
@@ -154,7 +156,7 @@ def _private_duckdb(
             "unit, such as '4GB'."
         )
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise DataError(f"threads must be a whole number from 1, not {threads!r}.")
+        raise DataError(f"threads must be a whole number of at least 1, not {threads!r}.")
     with private_directory() as directory:
         settings = {
             "memory_limit": memory_limit.strip() if memory_limit else f"{default_memory_mib()}MiB",

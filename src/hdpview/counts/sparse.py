@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts import tally
-from hdpview.counts.protocol import Counts
-from hdpview.counts.rows import ROWS_PER_PART, Rows
+from hdpview.counts.exact_statistics import CellCounts, Counts, LocalCounts
+from hdpview.counts.rows import ROWS_PER_PART, Parts, Rows
 from hdpview.domain import Schema
-from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.errors import MethodError
-from hdpview.privacy.exact import Exact
-from hdpview.progress import Progress
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SparseCounts:
+class SparseCounts(LocalCounts, CellCounts):
     """Distinct occupied cells. Their order has no meaning; growing a partition changes it.
 
     exact_codes: shape (n_occupied, n_attributes), in the smallest unsigned type that fits every code;
         row-major, because cutting blocks reads and moves whole rows.
     exact_counts: shape (n_occupied,), int64, all positive.
-    threads: for passes over the cells; by default all cores.
     """
 
     schema: Schema
@@ -36,35 +30,20 @@ class SparseCounts:
     threads: int | None = None
 
     @property
-    def exact_n_cells(self) -> int:
+    def exact_n_cells(self) -> int:  # type: ignore[override]
         """Number of occupied cells."""
         return len(self.exact_counts)
 
-    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
-        """Records per cell of each table, in its shape."""
-        return tally.exact_tables(_Parts(self), shapes, self.threads, progress)
+    @property
+    def exact_total(self) -> int:  # type: ignore[override]
+        """Number of records, with the precision of doubles if 64 bits could overflow."""
+        return int(self.exact_counts.sum(dtype=np.float64))
 
-    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Exact:
-        """Records in each box, shape (n,)."""
-        return tally.exact_box_counts(_Parts(self), boxes, self.threads, progress)
-
-    def __repr__(self) -> str:
-        return "SparseCounts(exact)"  # sizes are exact values too and must not appear in logs
-
-
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """Cells as rows that stand for several records."""
-
-    cells: SparseCounts
-
-    def __len__(self) -> int:
-        return -(-self.cells.exact_n_cells // ROWS_PER_PART)
-
-    def __iter__(self) -> Iterator[Rows]:
-        for start in range(0, self.cells.exact_n_cells, ROWS_PER_PART):
-            part = slice(start, start + ROWS_PER_PART)
-            yield Rows(tuple(self.cells.exact_codes[part].T), self.cells.exact_counts[part])
+    @property
+    def exact_rows(self) -> Parts:  # type: ignore[override]
+        """Cells as rows that stand for several records."""
+        parts = [slice(at, at + ROWS_PER_PART) for at in range(0, self.exact_n_cells, ROWS_PER_PART)]
+        return [Rows(tuple(self.exact_codes[part].T), self.exact_counts[part]) for part in parts]
 
 
 def code_type(schema: Schema) -> type[np.uint8 | np.uint16]:

@@ -19,7 +19,8 @@ try:
 except ImportError:  # not a Unix system: nothing is swept there
     fcntl = None  # type: ignore[assignment]
 
-_PREFIX, _LOCK = "hdpview-", "in-use"
+_PREFIX = "hdpview-"
+_LOCK = "in-use"
 
 
 @contextmanager

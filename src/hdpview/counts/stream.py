@@ -12,7 +12,7 @@ read only once, and choosing each person's rows is the most expensive part of re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
@@ -21,14 +21,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from hdpview.counts import tally
+from hdpview.counts.exact_statistics import LocalCounts
 from hdpview.counts.ingest import READ_ALL, ReadOptions, read_with, rows_sql, run_query
 from hdpview.counts.rows import Decoder, RowLayout, Rows, States
 from hdpview.counts.sources import OpenSource
 from hdpview.domain import Schema
-from hdpview.domain.tables import CodeBoxes, TableShape
-from hdpview.privacy.exact import Exact
-from hdpview.progress import Progress
 
 _BYTES_IN_MEMORY = 256 << 20
 _STEP = "Reading rows"
@@ -64,27 +61,16 @@ class StoredRows:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StreamedCounts:
+class StreamedCounts(LocalCounts):
     """Exact counts from rows that are scanned for each question.
 
-    exact_states: outcomes of the values of each column. threads: by default all cores.
+    exact_states: outcomes of the values of each column.
     """
 
     schema: Schema
     exact_rows: StoredRows
     exact_states: States
     threads: int | None = None
-
-    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
-        """Records per cell of each table, in its shape."""
-        return tally.exact_tables(self.exact_rows, shapes, self.threads, progress)
-
-    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Exact:
-        """Records in each box, shape (n,)."""
-        return tally.exact_box_counts(self.exact_rows, boxes, self.threads, progress)
-
-    def __repr__(self) -> str:
-        return "StreamedCounts(exact)"
 
 
 @contextmanager
@@ -114,7 +100,7 @@ def _stored(
     try:
         for batch in batches:
             if stop.is_set():
-                # Nobody waits for them any more.
+                # The caller no longer needs them.
                 stored.close()
                 break
             for rows in decoder.rows_of(batch):

@@ -1,4 +1,4 @@
-"""Whether the lines of CSV files are the records of a table: lengths, quotation marks, titles, headers."""
+"""Check that the lines of CSV files are records: lengths, quotation marks, titles, headers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ _LENGTHS = {"MISSING COLUMNS": "fewer", "TOO MANY COLUMNS": "more"}
 
 
 def structure_warnings(source: Any, schema: Schema, opened: OpenSource) -> Iterator[SchemaWarning]:
-    """Warnings about the files. opened: the source after a strict read of all rows."""
+    """Warnings about the files. opened: the source after a read of all rows, strict if possible."""
     if not isinstance(source, (str, Path)):
         return
     files = files_of(source)
     if (kind := kind_of_file(files[0])) != "csv":
         yield from _about_parquet(files, schema) if kind == "parquet" else ()
+        return
+    if not opened.is_strict:
+        sentence = "lines end in different ways, so their numbers of fields were not checked."
+        yield SchemaWarning("", sentence, is_blocking=False)
         return
     exact_errors = dict(
         opened.connection.execute(
@@ -42,7 +46,7 @@ def structure_warnings(source: Any, schema: Schema, opened: OpenSource) -> Itera
         if (how_many := band(exact_errors.get(kind, 0), n_lines)) is not None:
             yield SchemaWarning(
                 "",
-                f"{how_many} lines have {word} fields than the header line, so fields may stand in wrong "
+                f"{how_many} lines have {word} fields than the header line, so fields may be in the wrong "
                 "columns. Put quotation marks around fields that hold the separator, or correct [source] "
                 "separator.",
                 exact_errors[kind] >= MANY_SHARE * n_lines,
@@ -83,17 +87,15 @@ def _n_lines(file: Path, text: TextFormat) -> int:
 
 def _about_parquet(files: Sequence[Path], schema: Schema) -> Iterator[SchemaWarning]:
     """Columns that some files lack; their rows would count as missing."""
-    lacking = {
-        name: [file.name for file, names in named if name not in names]
-        for named in [[(file, set(pq.read_schema(file).names)) for file in files]]
-        for name in schema.names
-    }
-    for name, without in lacking.items():
+    columns = [(file.name, set(pq.read_schema(file).names)) for file in files]
+    for name in schema.names:
+        without = [file for file, names in columns if name not in names]
         if 0 < len(without) < len(files):
+            others = " and others" if len(without) > 1 else ""
             yield SchemaWarning(
                 name,
-                f"{without[0]!r}{' and others' if len(without) > 1 else ''} of the {len(files)} files lack "
-                "this column, and all their rows would be counted as missing.",
+                f"{without[0]!r}{others} of the {len(files)} files lack this column, and all their rows "
+                "would be counted as missing.",
                 is_blocking=True,
             )
 
@@ -107,7 +109,7 @@ def check_first_line(file: Path, text: TextFormat) -> None:
     columns = [[field.strip() for line in lines if (field := line[i]).strip()] for i in range(len(names))]
     if any(map(_is_record_like, names, columns)):
         raise DataError(
-            f"The first line of {file.name!r} looks like a record, not like names of columns. Write a header "
+            f"The first line of {file.name!r} looks like a record, not like column names. Write a header "
             "line above it, or state [source] columns = [...] in a schema. If these are the names, choose "
             "the columns to use by name (--columns)."
         )

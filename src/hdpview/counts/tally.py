@@ -8,27 +8,27 @@ any order and on any machine. Workers of a cluster load this and no database.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
-from queue import SimpleQueue
+from threading import Event, Lock
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.counts.rows import Parts, Rows
-from hdpview.domain.tables import CodeBoxes, TableShape
+from hdpview.domain.table_shapes import CodeBoxes, TableShape
 from hdpview.jit import numba as nb
 from hdpview.machine import available_cores
 from hdpview.privacy.exact import MOST_RECORDS, Exact
-from hdpview.progress import Progress, silent
+from hdpview.progress import Progress, in_background, silent
 
 Ints = NDArray[np.int64]
 
-# Most memory for the sums of all threads; larger sums mean fewer threads.
+# Maximum memory for the sums of all threads; larger sums mean fewer threads.
 _BYTES_OF_SUMS = 256 << 20
 # Rows per call of a kernel: their bins stay in the cache while one table after another is summed.
 _ROWS_AT_ONCE = 8_192
@@ -49,81 +49,47 @@ class Tally(Protocol):
         ...
 
 
-def exact_tables(
-    parts: Parts, shapes: Sequence[TableShape], threads: int | None = None, progress: Progress | None = None
-) -> list[Exact]:
-    """Records per cell of each table, in its shape, from one pass. A record is in one cell of each."""
-    tally = TableTally(tuple(shapes))
-    return tally.tables(_exact_sums(tally, parts, threads, progress, "Adding up tables"))
-
-
-def exact_box_counts(
-    parts: Parts, boxes: CodeBoxes, threads: int | None = None, progress: Progress | None = None
-) -> Exact:
-    """Records in each box, shape (n,), from one pass over the rows."""
-    return counts_of_boxes(
-        _exact_sums(BoxTally(boxes), parts, threads, progress, "Counting records in boxes")
-    )
-
-
-def counts_of_boxes(exact_sums: Ints) -> Exact:
-    """Records in each box. A record may be in several boxes."""
-    return Exact(exact_sums, in_all=max(1, len(exact_sums)))
-
-
 def add_all(tally: Tally, parts: Iterable[Rows]) -> Ints:
     """The sums over all parts, on one thread."""
     exact_sums = np.zeros(sum(tally.lengths), np.int64)
     for rows in parts:
-        _add(tally, rows, exact_sums)
+        tally.add(rows, exact_sums)
+        if rows.exact_counts is not None:
+            np.minimum(exact_sums, MOST_RECORDS, out=exact_sums)
+        del rows
     return exact_sums
 
 
-def _add(tally: Tally, rows: Rows, exact_sums: Ints) -> None:
-    tally.add(rows, exact_sums)
-    if rows.exact_counts is not None:
-        np.minimum(exact_sums, MOST_RECORDS, out=exact_sums)
-
-
-def _exact_sums(
+def sums_of_parts(
     tally: Tally, parts: Parts, threads: int | None, progress: Progress | None, text: str
 ) -> Ints:
-    """The sums over all parts. At most one part more than there are threads is in memory at a time."""
+    """The sums over all parts. Each thread takes the next part, and has sums of its own."""
     report, n_parts = progress or silent, len(parts)
     report(0.0, text)
     fitting = _BYTES_OF_SUMS // max(1, 8 * sum(tally.lengths))
     n_threads = max(1, min(threads or available_cores(), fitting, n_parts))
-    if n_threads == 1:
-        return add_all(tally, _reported(parts, n_parts, report, text))
-    idle: SimpleQueue[Ints] = SimpleQueue()
-    for _ in range(n_threads):
-        idle.put(np.zeros(sum(tally.lengths), np.int64))
+    coming, lock, stopped, n_taken = iter(parts), Lock(), Event(), [0]
 
-    def add(rows: Rows) -> None:
-        exact_sums = idle.get()
-        _add(tally, rows, exact_sums)
-        idle.put(exact_sums)
-
-    running: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(n_threads, "hdpview-tally") as pool:
-        for rows in _reported(parts, n_parts, report, text):
-            running.append(pool.submit(add, rows))
+    def taken() -> Iterator[Rows]:
+        while not stopped.is_set():
+            with lock:
+                rows = next(coming, None)
+                n_taken[0] += 1
+            if rows is None:
+                return
+            yield rows
             del rows
-            if len(running) > n_threads:
-                running.popleft().result()
-        for task in running:
-            task.result()
-    total = idle.get()
-    for _ in range(n_threads - 1):
-        np.minimum(total + idle.get(), MOST_RECORDS, out=total)
-    return total
 
+    def work() -> list[Ints]:
+        with ThreadPoolExecutor(n_threads, "hdpview-tally") as pool:
+            running = [pool.submit(add_all, tally, taken()) for _ in range(n_threads)]
+            if any(each.exception() for each in wait(running, return_when=FIRST_EXCEPTION).done):
+                stopped.set()
+        return [each.result() for each in running]
 
-def _reported(parts: Iterable[Rows], n_parts: int, report: Progress, text: str) -> Iterable[Rows]:
-    for number, rows in enumerate(parts):
-        yield rows
-        del rows
-        report((number + 1) / n_parts, text)
+    sums = in_background(work, lambda: report(min(1.0, n_taken[0] / max(1, n_parts)), text), stopped.set)
+    report(1.0, text)
+    return functools.reduce(lambda total, own: np.minimum(total + own, MOST_RECORDS), sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,31 +103,27 @@ class TableTally:
         return [int(np.prod(shape.shape)) for shape in self.shapes]
 
     @cached_property
-    def _lookups(self) -> dict[tuple[int, bytes], NDArray[np.uint16]]:
-        """Bins of codes; tables with the same bins share them."""
-        return {
-            (a, bins.tobytes()): bins.astype(np.uint16)
-            for shape in self.shapes
-            for a, bins in zip(shape.attributes, shape.bin_of_code, strict=True)
-        }
-
-    @cached_property
-    def _axes(self) -> tuple[Ints, Ints]:
-        """Per table and attribute, the index of its lookup, -1 past the last, and the number of bins."""
-        numbers = {key: number for number, key in enumerate(self._lookups)}
+    def _plan(self) -> tuple[list[tuple[int, NDArray[np.uint16]]], Ints, Ints]:
+        """The lookups of bins by code, which tables share, with their attributes; and per table and attribute
+        the index of its lookup, -1 past the last, and the number of bins.
+        """
+        lookups: dict[tuple[int, bytes], tuple[int, tuple[int, NDArray[np.uint16]]]] = {}
         most = max((len(shape.attributes) for shape in self.shapes), default=0)
-        lookups, n_bins = np.full((2, len(self.shapes), most), -1, np.int64)
+        indexes, n_bins = np.full((2, len(self.shapes), most), -1, np.int64)
         for t, shape in enumerate(self.shapes):
+            n_bins[t, : len(shape.shape)] = shape.shape
             for j, (a, bins) in enumerate(zip(shape.attributes, shape.bin_of_code, strict=True)):
-                lookups[t, j], n_bins[t, j] = numbers[a, bins.tobytes()], shape.shape[j]
-        return lookups, n_bins
+                own = len(lookups), (a, bins.astype(np.uint16))
+                indexes[t, j] = lookups.setdefault((a, bins.tobytes()), own)[0]
+        return [lookup for _, lookup in lookups.values()], indexes, n_bins
 
     def add(self, rows: Rows, exact_sums: Ints) -> None:
-        bins = np.empty((len(self._lookups), len(rows)), np.uint16)
-        for number, ((a, _), lookup) in enumerate(self._lookups.items()):
-            _look_up(rows.exact_columns[a], lookup, bins[number])
+        lookups, indexes, n_bins = self._plan
+        bins = np.empty((len(lookups), len(rows)), np.uint16)
+        for own, (a, lookup) in zip(bins, lookups, strict=True):
+            _look_up(rows.exact_columns[a], lookup, own)
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
-        _add_tables(bins, _counts_of(rows), *self._axes, starts, exact_sums)
+        _add_tables(bins, _counts_of(rows), indexes, n_bins, starts, exact_sums)
 
     def tables(self, exact_sums: Ints) -> list[Exact]:
         """The sums, each table in its shape."""
@@ -185,48 +147,35 @@ class BoxTally:
         return [len(self.boxes)]
 
     @cached_property
-    def _bounds(self) -> dict[int, Ints]:
-        """The bounds on each attribute that any box restricts, ascending."""
-        ends = np.stack([self.boxes.lower, self.boxes.upper])
-        return {
-            int(a): np.unique(ends[:, self.boxes.attribute == a]) for a in np.unique(self.boxes.attribute)
-        }
+    def _plan(self) -> tuple[list[tuple[int, NDArray[np.uint32]]], tuple[Ints, Ints, Ints, Ints]]:
+        """The segment of each code by attribute, as the number of bounds ≤ the code; and the first bitmap and
+        the number of bounds of each of these attributes, and per box and attribute the bitmaps of its bounds.
 
-    @cached_property
-    def _starts(self) -> dict[int, int]:
-        """The first bitmap of each attribute: it has one per bound, and one beyond all boxes."""
-        ends = np.cumsum([len(bounds) + 1 for bounds in self._bounds.values()]).tolist()
-        return dict(zip(self._bounds, [0, *ends], strict=False))
-
-    @cached_property
-    def _rows_of_bounds(self) -> tuple[Ints, Ints]:
-        """Per box and attribute, the bitmaps of its lower and upper bound."""
-        lower, upper = np.empty_like(self.boxes.lower), np.empty_like(self.boxes.upper)
-        for a, bounds in self._bounds.items():
-            own = self.boxes.attribute == a
-            lower[own] = self._starts[a] + np.searchsorted(bounds, self.boxes.lower[own])
-            upper[own] = self._starts[a] + np.searchsorted(bounds, self.boxes.upper[own])
-        return lower.astype(np.int64), upper.astype(np.int64)
-
-    @cached_property
-    def _lookups(self) -> dict[int, NDArray[np.uint32]]:
-        """Per attribute, the segment of each code: the number of bounds ≤ the code."""
-        codes = np.arange(_MOST_CODES)
-        return {
-            a: np.searchsorted(bounds, codes, side="right").astype(np.uint32)
-            for a, bounds in self._bounds.items()
-        }
+        An attribute has a bitmap per bound, and one beyond all boxes.
+        """
+        attribute, ends = self.boxes.attribute, np.stack([self.boxes.lower, self.boxes.upper])
+        bitmaps = np.empty(ends.shape, np.int64)
+        lookups: list[tuple[int, NDArray[np.uint32]]] = []
+        starts: list[int] = []
+        n_bounds: list[int] = []
+        for a in np.unique(attribute).tolist():
+            bounds = np.unique(ends[:, attribute == a])
+            segments = np.searchsorted(bounds, np.arange(_MOST_CODES), side="right").astype(np.uint32)
+            lookups.append((a, segments))
+            starts.append(sum(n_bounds) + len(n_bounds))
+            n_bounds.append(len(bounds))
+            bitmaps[:, attribute == a] = starts[-1] + np.searchsorted(bounds, ends[:, attribute == a])
+        return lookups, (np.array(starts), np.array(n_bounds), bitmaps[0], bitmaps[1])
 
     def add(self, rows: Rows, exact_sums: Ints) -> None:
-        if not self._bounds:  # no boxes, or boxes without restrictions
+        lookups, places = self._plan
+        if not lookups:  # no boxes, or boxes without restrictions
             exact_sums += len(rows) if rows.exact_counts is None else rows.exact_counts.sum()
             return
-        segments = np.empty((len(self._bounds), len(rows)), np.uint32)
-        for number, (a, lookup) in enumerate(self._lookups.items()):
-            _look_up(rows.exact_columns[a], lookup, segments[number])
-        starts = np.array([*self._starts.values()], np.int64)
-        n_bounds = np.array([len(bounds) for bounds in self._bounds.values()], np.int64)
-        _add_boxes(segments, _counts_of(rows), starts, n_bounds, *self._rows_of_bounds, exact_sums)
+        segments = np.empty((len(lookups), len(rows)), np.uint32)
+        for own, (a, lookup) in zip(segments, lookups, strict=True):
+            _look_up(rows.exact_columns[a], lookup, own)
+        _add_boxes(segments, _counts_of(rows), *places, exact_sums)
 
 
 def _counts_of(rows: Rows) -> Ints:
@@ -249,11 +198,11 @@ def _add_tables(bins, counts, lookups, n_bins, starts, sums):  # type: ignore[no
             cell[:] = 0
             for j in range(lookups.shape[1]):
                 if lookups[t, j] >= 0:
-                    own, width = bins[lookups[t, j], first : first + n], np.uint32(n_bins[t, j])
+                    codes, width = bins[lookups[t, j], first : first + n], np.uint32(n_bins[t, j])
                     for i in range(n):
-                        cell[i] = cell[i] * width + own[i]
+                        cell[i] = cell[i] * width + codes[i]
             table = sums[starts[t] : starts[t + 1]]
-            # a row is in one cell of each table, and adds its records there [P7]
+            # each row adds its records to one cell of each table [P7]
             if len(counts):
                 for i in range(n):
                     table[cell[i]] += counts[first + i]

@@ -1,15 +1,13 @@
-"""What the curator's page does with a table: describe it, try a schema on it, learn for a price, look at the
-budget.
+"""The work behind the curator's page: describe a table, try a schema on it, learn bounds, show the budget.
 
-Names and types of columns, and the format of a CSV file's first lines, are all that is looked at without
-paying, as in `hdpview schema draft` and `hdpview schema check`.
+As in `hdpview schema draft`, only names and types of columns and the format of a CSV file's first lines are
+read for a draft.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 import threading
 import tomllib
 from fractions import Fraction
@@ -29,6 +27,7 @@ from hdpview.curate.forms import (
     Document,
     Saved,
     SourceForm,
+    command_line,
     fields_of,
     form_of,
     schema_text,
@@ -58,7 +57,9 @@ class Curation:
         self.data, self.folder = data, folder
         self.table = table or name_of(data)
         self.ledger = Ledger(ledger or ledger_for(data, table) or default_ledger())
-        self._is_named = (ledger is not None, table is not None)
+        stated = {"ledger": ledger, "table": table}
+        # Options of a command that name the ledger and the table, if they are not the default ones.
+        self.ledger_options = {name: str(value) for name, value in stated.items() if value is not None}
         self.schema_path = folder / f"{self.table}.toml"
         self._was_there = self.schema_path.exists()
         self.state_path = folder / f"{self.table}.curate.json"
@@ -67,7 +68,7 @@ class Curation:
         self._checked_state: Any = None
         self._checked: dict[Attribute, list[SchemaWarning]] = {}
         self._about_table: list[SchemaWarning] = []
-        self._draft = draft_of(data)  # refuses, before anything is served, what is no table
+        self._draft = draft_of(data)  # refuses unreadable tables before the page is served
 
     def described(self) -> dict[str, Any]:
         """The table as the page first shows it."""
@@ -91,7 +92,7 @@ class Curation:
         }
 
     def _first_state(self) -> tuple[Saved, str]:
-        """What was saved when the page was last open; else what the schema file or a draft says."""
+        """The state saved when the page was last open; else that of the schema file or of a draft."""
         try:
             is_newest = self.state_path.stat().st_mtime_ns >= self._schema_time()
             if is_newest:
@@ -107,12 +108,12 @@ class Curation:
         return self.schema_path.stat().st_mtime_ns if self.schema_path.exists() else 0
 
     def keep(self, saved: Saved) -> int:
-        """Save what the page holds, so that a reload, a restart or a crash loses nothing. Returns the new
-        version; a page that does not know the newest one is refused.
+        """Save the state of the page, so that a reload, a restart or a crash loses nothing. Returns the new
+        version; a page with an older one is refused.
         """
         if saved.version != self._version:
             raise HdpviewError(
-                "This table was changed in another tab or window. Reload this page to go on from there."
+                "This table was changed in another tab or window. Reload this page to continue from there."
             )
         before = self.state_path.read_bytes() if self.state_path.exists() else b""
         content = saved.model_dump_json(exclude={"version"}).encode()
@@ -142,7 +143,7 @@ class Curation:
         known = described.get("attributes", {})
         other = described.get("defaults", {}).get("other")
         forms = [
-            _with_default(form_of(form.name, known[form.name], nullable), other)
+            form_of(form.name, {"other": other, **known[form.name]}, nullable)
             if form.name in known
             else form.model_copy(update={"use": False})
             for form in forms
@@ -165,7 +166,7 @@ class Curation:
         return form
 
     def _suggestions(self, document: Document) -> dict[str, dict[str, Any]]:
-        """Per column and type, what the form could hold, by the column's name and first values."""
+        """Per column and type, a suggested form, based on the column's name and first values."""
         drafts = {column.name: column for column in self._draft.columns}
         return {
             form.name: {
@@ -179,7 +180,7 @@ class Curation:
         }
 
     def checked(self, document: Document) -> dict[str, Any]:
-        """The schema file that the forms make, what is wrong or open in it, and what to know of it."""
+        """The schema file made from the forms, its faults and open places, and facts about it."""
         text, problems, schema = self._schema(document)
         for key, question in () if self._was_there else self._draft.questions.items():
             if not getattr(document.source, key):
@@ -194,11 +195,11 @@ class Curation:
             "bins": {} if schema is None else {each.name: _bins(each.labels()) for each in schema},
             "cells": None if schema is None else float(schema.n_cells),
             "warnings": [dataclasses.asdict(warning) for warning in warnings],
-            "command": shlex.join(["hdpview", "schema", "check", self.schema_path.name, self.data]),
+            "command": command_line("schema", "check", self.schema_path.name, self.data),
         }
 
     def warnings_about(self, schema: Schema) -> list[SchemaWarning]:
-        """What a build would lose. Only what has changed since the last check is read again."""
+        """List what a build would lose. Reads again only what has changed since the last check."""
         versions = tuple(file.stat().st_mtime_ns for file in files_of(self.data))
         state = (versions, schema.source)
         if self._checked_state != state:
@@ -214,7 +215,7 @@ class Curation:
         return sorted([*self._about_table, *about_columns], key=lambda one: not one.is_blocking)
 
     def _schema(self, document: Document) -> tuple[str, dict[str, str], Schema | None]:
-        """The text, what is wrong per attribute ("" for no single one), and the schema if nothing is."""
+        """The text, the problem of each attribute ("" for the whole schema), and the schema if valid."""
         fields: list[tuple[str, dict[str, Any]]] = []
         problems: dict[str, str] = {}
         for form in (form for form in document.columns if form.use):
@@ -236,7 +237,7 @@ class Curation:
             return text, {"": str(problem)}, None
 
     def _problem_of(self, document: Document, name: str, fields: dict[str, Any]) -> str | None:
-        """What is wrong with one attribute by itself."""
+        """The fault of one attribute by itself, or None."""
         open_keys = _open_keys(fields)
         if "values" in open_keys:
             return "List the possible values."
@@ -261,7 +262,7 @@ class Curation:
         return text, schema
 
     def save_schema(self, document: Document) -> str:
-        """Write the schema file. One that states this schema already stays as it is."""
+        """Write the schema file, unless it states this schema already."""
         text, schema = self.schema_of(document)
         try:
             if self._was_there:
@@ -273,39 +274,35 @@ class Curation:
                 f"Cannot write {str(self.schema_path)!r}: {problem.strerror or problem}."
             ) from None
         if self.state_path.exists():
-            self.state_path.touch()  # newer than the file that was made of it
+            self.state_path.touch()  # newer than the file made from it
         return str(self.schema_path)
 
     def learnt(self, saved: Saved, columns: list[str], budget: BudgetForm) -> dict[str, Any]:
-        """Forms of columns filled in by learning, which is charged before a value is looked at.
+        """Forms of columns filled in by learning, which is charged before it reads a value.
 
-        They are saved at once, and a tab that does not know of them cannot pay again.
+        They are saved at once, so that no other tab can pay again.
         """
         with self._paying:
             saved.version = self.keep(saved)
-            return self._learnt(saved, columns, budget)
-
-    def _learnt(self, saved: Saved, columns: list[str], budget: BudgetForm) -> dict[str, Any]:
-        document = saved.document
-        epsilon, delta = budget.exact()
-        by_name = {form.name: form for form in document.columns}
-        if not columns or set(columns) - by_name.keys():
-            raise DataError("Choose the columns to learn about.")
-        kinds = {name: by_name[name].kind for name in columns}
-        limits = Contributions(budget.privacy_unit, budget.max_rows)
-        text = TextFormat.from_dict(source_of(document.source))
-        receipts, terms = list[Receipt](), (self.table, self.data, kinds, epsilon, delta, limits, text)
-        learnt = learn_charged(self.ledger, *terms, resume=None, on_charge=receipts.append)
-        known = {
-            name: form_of(name, attribute.to_dict()).model_copy(update={"use": by_name[name].use})
-            for name, attribute in learnt.attributes.items()
-        }
-        document.columns = [known.get(form.name, form) for form in document.columns]
-        for key, cost in (("learnt_epsilon", epsilon), ("learnt_delta", delta)):
-            if total := Fraction(document.learnt.get(key, 0)) + cost:
-                document.learnt[key] = str(total)
-        version = self.keep(saved)
-        receipts[0].name_view(None)
+            document, (epsilon, delta) = saved.document, budget.exact()
+            by_name = {form.name: form for form in document.columns}
+            if not columns or set(columns) - by_name.keys():
+                raise DataError("Choose the columns to learn about.")
+            kinds = {name: by_name[name].kind for name in columns}
+            limits = Contributions(budget.privacy_unit, budget.max_rows)
+            text = TextFormat.from_dict(source_of(document.source))
+            receipts, terms = list[Receipt](), (self.table, self.data, kinds, epsilon, delta, limits, text)
+            learnt = learn_charged(self.ledger, *terms, resume=None, on_charge=receipts.append)
+            known = {
+                name: form_of(name, attribute.to_dict()).model_copy(update={"use": by_name[name].use})
+                for name, attribute in learnt.attributes.items()
+            }
+            document.columns = [known.get(form.name, form) for form in document.columns]
+            for key, cost in (("learnt_epsilon", epsilon), ("learnt_delta", delta)):
+                if total := Fraction(document.learnt.get(key, 0)) + cost:
+                    document.learnt[key] = str(total)
+            version = self.keep(saved)
+            receipts[0].name_view(None)
         return {
             "columns": {name: form.model_dump(exclude={"use"}) for name, form in known.items()},
             "open": [name for name in columns if name not in known],
@@ -316,15 +313,12 @@ class Curation:
         }
 
     def _learning_command(self, columns: list[str], budget: BudgetForm) -> str:
-        words = ["hdpview", "schema", "draft", self.data, "--columns", ",".join(columns)]
-        words += ["--learn-bounds-epsilon", budget.epsilon]
-        words += ["--learn-delta", budget.delta] if budget.delta.strip() else []
-        person = budget.privacy_unit
-        words += ["--privacy-unit", person, "--max-rows", str(budget.max_rows)] if person else []
-        return shlex.join([*words, *self.ledger_words()])
+        learning = {"learn_bounds_epsilon": budget.epsilon, "learn_delta": budget.delta.strip()}
+        options = {"columns": ",".join(columns), **learning, **budget.who(), **self.ledger_options}
+        return command_line("schema", "draft", self.data, **options)
 
     def budget(self) -> dict[str, Any]:
-        """What has been spent on the table, and what is left."""
+        """The budget spent on the table, and the rest."""
         limit, spent = self.ledger.limit(self.table), self.ledger.spent(self.table)
         return {
             "table": self.table,
@@ -340,38 +334,20 @@ class Curation:
             ],
         }
 
-    def ledger_words(self) -> list[str]:
-        """The words of a command that name the ledger and the table, where they are not the usual ones."""
-        has_ledger, has_table = self._is_named
-        words = ["--ledger", str(self.ledger.path)] if has_ledger else []
-        return [*words, *(["--table", self.table] if has_table else [])]
-
     def estimate(self, document: Document, rows: int, budget: BudgetForm) -> dict[str, Any]:
-        """What a budget will buy. Looks at the schema alone."""
+        """The errors to expect from a budget. Reads the schema only."""
         from hdpview.forecast import estimate
 
         epsilon, delta = budget.exact()
         _, schema = self.schema_of(document)
         forecast = estimate(schema, rows, epsilon, delta=delta or None, max_rows=budget.max_rows)
-        words = ["hdpview", "estimate", "--schema", self.schema_path.name, "--rows", str(rows)]
-        words += ["--epsilon", budget.epsilon, *(["--delta", budget.delta] if delta else [])]
-        words += ["--max-rows", str(budget.max_rows)] if budget.max_rows > 1 else []
-        return {
-            "epsilon": forecast.epsilon,
-            "errors": {kind: error._asdict() for kind, error in forecast.errors.items()},
-            "relations": {kind: error._asdict() for kind, error in forecast.relations.items()},
-            "command": shlex.join(words),
-        }
-
-
-def _with_default(form: ColumnForm, other: Any) -> ColumnForm:
-    if form.kind == "category" and other and not form.other:
-        form.other = str(other)
-    return form
+        stated = {"schema": self.schema_path.name, "rows": rows, "epsilon": budget.epsilon}
+        options = {**stated, "delta": budget.delta if delta else "", **budget.who(), "privacy_unit": ""}
+        return {**forecast.as_dict(), "command": command_line("estimate", **options)}
 
 
 def _about(problem: SchemaError, name: str) -> str:
-    """The words of a problem without the file and the attribute that the page shows them beside."""
+    """A problem's message without the file and attribute, which the page shows beside it."""
     return str(problem).split(f"Attribute {name!r}: ", 1)[-1].removeprefix("the schema: ")
 
 
@@ -387,5 +363,5 @@ def _open_keys(fields: dict[str, Any]) -> list[str]:
 
 
 def _bins(labels: list[str]) -> dict[str, Any]:
-    shown = labels if len(labels) <= _MOST_BINS_SHOWN else [*labels[:3], "…", *labels[-2:]]
-    return {"n": len(labels), "shown": shown}
+    listed = labels if len(labels) <= _MOST_BINS_SHOWN else [*labels[:3], "…", *labels[-2:]]
+    return {"n": len(labels), "shown": listed}

@@ -1,4 +1,4 @@
-"""Forms of the page: the fields of an attribute as a person types them, and a schema file made of them.
+"""Forms of the page: the fields of an attribute as typed, and the schema file made from them.
 
 column ─ suggestion, draft or schema file ─▶ form ─ typed in the browser ─▶ fields ─▶ text of a schema file
 """
@@ -6,6 +6,7 @@ column ─ suggestion, draft or schema file ─▶ form ─ typed in the browser
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any
@@ -25,24 +26,21 @@ _SHORT_LINE = 50  # characters
 _NO_BOUNDS = ("edges", "age", "percent")  # ways of binning that need no bounds
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
 _WIDTH = re.compile(r"[0-9]+(min|h|d|w|mo|q|y)")
-_HEADER = (
-    "# Public statements about a table, written with `hdpview curate`.\n"
-    "# All there is to say in such a file: docs/schema.md."
-)
+_HEADER = "# Public statements about a table, written with `hdpview curate`.\n# Reference: docs/schema.md."
 Text = Annotated[str, Field(max_length=200)]
 MaxRows = Annotated[int, Field(ge=1, le=10_000)]
 Names = Annotated[list[str], Field(max_length=5_000)]
 
 
 class Form(BaseModel):
-    """What the page sends, which holds nothing else."""
+    """Data sent by the page. Unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class BudgetForm(Form):
-    """A budget as typed, and whom it protects: the person whom the column privacy_unit names, of whom at
-    most max_rows rows are counted; each row by itself where it names none.
+    """A budget as typed, and whom it protects: persons identified by the column privacy_unit, with at most
+    max_rows rows each; without that column, single rows.
     """
 
     epsilon: Text
@@ -50,10 +48,14 @@ class BudgetForm(Form):
     privacy_unit: Text | None = None
     max_rows: MaxRows = 1
 
+    def who(self) -> dict[str, Any]:
+        """Options of a command that state whom the budget protects."""
+        return {"privacy_unit": self.privacy_unit, "max_rows": self.max_rows if self.max_rows > 1 else ""}
+
     def exact(self) -> tuple[Fraction, Fraction]:
         """Epsilon and delta as fractions; delta is 0 where none is typed. Raises a BudgetError."""
         if not self.epsilon.strip():
-            raise BudgetError("Say how much epsilon to spend, such as 1.")
+            raise BudgetError("Enter the epsilon to spend, such as 1.")
         return exact_epsilon(self.epsilon), exact_delta(self.delta.strip() or 0)
 
 
@@ -84,7 +86,7 @@ class ColumnForm(Form):
 
 
 class SourceForm(Form):
-    """How texts are written, as typed: lists with blanks or lines between them."""
+    """The text format as typed. Lists are separated by blanks or lines."""
 
     separator: Text = ""
     encoding: Text = ""
@@ -101,7 +103,7 @@ class SourceForm(Form):
 
 
 class Document(Form):
-    """All that the page knows of a schema. learnt: what learning cost, by the keys of a schema file."""
+    """The schema as the page has it. learnt: the cost of learning, by the keys of a schema file."""
 
     columns: Annotated[list[ColumnForm], Field(max_length=5_000)]
     source: SourceForm = SourceForm()
@@ -110,17 +112,27 @@ class Document(Form):
 
 
 class Saved(Form):
-    """What the page keeps: the document, the answers of the other steps, and how often they changed."""
+    """The saved state of the page: the document, the answers of the other steps, and a version number."""
 
     document: Document
     settings: dict[str, Any] = {}
     version: int = 0
 
 
+def command_line(*words: str, **options: Any) -> str:
+    """A command of hdpview as text. Empty options are left out; lists repeat their option."""
+    command = ["hdpview", *words]
+    for name, value in options.items():
+        for each in value if isinstance(value, list) else [value]:
+            dashes = "-" if len(name) == 1 else "--"
+            command += [dashes + name.replace("_", "-"), str(each)] if each else []
+    return shlex.join(command)
+
+
 def form_of(name: str, fields: Mapping[str, Any], nullable: bool = True) -> ColumnForm:
     """The form of an attribute that a schema file, a suggestion or a draft describes.
 
-    nullable: whether missing values are counted by themselves where the fields say nothing.
+    nullable: the default if the fields do not state how missing values are counted.
     """
     rest = {key: value for key, value in fields.items() if value is not None and value != [None]}
     form = ColumnForm(name=name, kind=str(rest.pop("type", "category")))
@@ -177,7 +189,7 @@ def fields_of(form: ColumnForm) -> dict[str, Any]:
 
 
 def _kept(form: ColumnForm, values: Any) -> dict[str, Any]:
-    """What a schema file said that the form does not show, where it belongs to the type and the values."""
+    """Fields of the schema file that the form does not show, if they still fit the type and the values."""
     if form.kind != "category":
         return {key: value for key, value in form.rest.items() if key not in ("aliases", "groups")}
     aliases = form.rest.get("aliases")
@@ -227,7 +239,7 @@ def _moment_fields(form: ColumnForm) -> dict[str, Any]:
     every = form.size.strip() or None
     if every is not None and not _WIDTH.fullmatch(every):
         raise SchemaError(
-            f"Attribute {form.name!r}: bins are as wide as 1d, 1w, 1mo, 1q or 1y, not {every!r}."
+            f"Attribute {form.name!r}: the width of bins can be 1d, 1w, 1mo, 1q or 1y, not {every!r}."
         )
     return {"min": _moment(form, "min"), "max": _moment(form, "max"), "every": every}
 
@@ -241,7 +253,9 @@ def _plain_number(form: ColumnForm, text: str, key: str) -> int | float:
     try:
         number = float(text.replace("_", ""))
     except ValueError:
-        what = {"size": "the size of bins", "missing_as": "where missing values go"}.get(key, key)
+        what = {"size": "the width or number of bins", "missing_as": "the value for missing ones"}.get(
+            key, key
+        )
         raise SchemaError(
             f"Attribute {form.name!r}: {what} must be a number with a decimal point, not {text[:40]!r}."
         ) from None
@@ -262,7 +276,7 @@ def _text(form: ColumnForm, key: str) -> str | None:
 
 
 def source_form(text: TextFormat) -> SourceForm:
-    """How texts are written, for the page."""
+    """The text format as the page shows it."""
     described = text.to_dict()
     lists = {"dates": "\n".join(described.pop("dates", ())), "missing": list(described.pop("missing", ()))}
     return SourceForm(**{**{key: value for key, value in described.items() if value is not None}, **lists})
@@ -270,21 +284,11 @@ def source_form(text: TextFormat) -> SourceForm:
 
 def source_of(form: SourceForm) -> dict[str, Any]:
     """The fields of [source]. A tab may be typed with a backslash."""
-    source: dict[str, Any] = {}
-    for key in ("separator", "decimal", "thousands", "strip", "negative", "epoch", "trim"):
-        if sign := getattr(form, key):
-            source[key] = sign.replace("\\t", "\t") if key == "separator" else sign
-    if form.encoding.strip():
-        source["encoding"] = form.encoding.strip()
-    if form.quote is not None:
-        source["quote"] = form.quote
-    if dates := [line.strip() for line in form.dates.splitlines() if line.strip()]:
-        source["dates"] = dates
-    if form.missing:
-        source["missing"] = form.missing
-    if form.columns:
-        source["columns"] = form.columns
-    return source
+    source = form.model_dump(exclude_defaults=True)
+    source["separator"] = form.separator.replace("\\t", "\t")
+    source["encoding"] = form.encoding.strip()
+    source["dates"] = [line.strip() for line in form.dates.splitlines() if line.strip()]
+    return {key: value for key, value in source.items() if value or key == "quote"}
 
 
 def schema_text(document: Document, fields: Sequence[tuple[str, Mapping[str, Any]]]) -> str:

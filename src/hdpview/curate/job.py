@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from pydantic import Field
 
 from hdpview.build import build
 from hdpview.curate.curation import Curation
-from hdpview.curate.forms import BudgetForm, Names, Text
+from hdpview.curate.forms import BudgetForm, Names, Text, command_line
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, HdpviewError, InternalError
 from hdpview.privacy.ledger import Receipt
@@ -24,7 +23,7 @@ class CancelledError(HdpviewError):
 
 
 class BuildRequest(BudgetForm):
-    """What is to be built. output: the file's name, in the curation's folder. focus: groups of attributes."""
+    """A build to start. output: name of the file in the curation's folder. focus: groups of attributes."""
 
     output: Text
     no_person: list[Text] = []
@@ -35,22 +34,11 @@ class BuildRequest(BudgetForm):
         return [tuple(group) for group in self.focus if group]
 
     def command(self, curation: Curation) -> str:
-        """The command that does the same."""
-        words = [
-            "hdpview",
-            "build",
-            curation.data,
-            "--schema",
-            curation.schema_path.name,
-            "--epsilon",
-            self.epsilon,
-        ]
-        words += ["--delta", self.delta] if self.delta.strip() else []
-        words += ["--privacy-unit", self.privacy_unit] if self.privacy_unit else []
-        words += ["--max-rows", str(self.max_rows)] if self.max_rows > 1 else []
-        words += [word for value in self.no_person for word in ("--no-person", value)]
-        words += [word for group in self.groups for word in ("--focus", ",".join(group))]
-        return shlex.join([*words, *curation.ledger_words(), "-o", self.output])
+        """The equivalent command."""
+        stated = {"schema": curation.schema_path.name, "epsilon": self.epsilon, "delta": self.delta.strip()}
+        chosen = {"no_person": self.no_person, "focus": [",".join(group) for group in self.groups]}
+        options = {**stated, **self.who(), **chosen, **curation.ledger_options, "o": self.output}
+        return command_line("build", curation.data, **options)
 
 
 class BuildJob:
@@ -69,7 +57,7 @@ class BuildJob:
         self._thread: threading.Thread | None = None
 
     def start(self, schema: Schema, request: BuildRequest) -> None:
-        """Check what can be checked, and begin. Raises where nothing can begin; then nothing was spent."""
+        """Start a build. Raises an error, before anything is spent, if it cannot start."""
         with self._starting:
             if self.state == "running":
                 raise BudgetError("A build is under way. Wait for it, or cancel it.")
@@ -88,7 +76,7 @@ class BuildJob:
         self._cancelled.set()
 
     def wait(self) -> None:
-        """Until the build has ended."""
+        """Wait until the build has ended."""
         if self._thread is not None:
             self._thread.join()
 
@@ -97,15 +85,13 @@ class BuildJob:
             view = self._built(schema, request, saver)
             self.stage, self.fraction = "writing the view", None
             elsewhere = saver.save(view)
-        except CancelledError:
-            self.state, self.message = "cancelled", self._after("Cancelled.")
-        except InternalError as problem:
-            self.state, self.message = "failed", self._after(f"Internal error: {problem}")
         except HdpviewError as problem:
-            self.state, self.message = "failed", self._after(str(problem))
+            self.state = "cancelled" if isinstance(problem, CancelledError) else "failed"
+            bug = "Internal error: " if isinstance(problem, InternalError) else ""
+            self.message = self._after(f"{bug}{problem}")
         except Exception as problem:  # the message may quote values
             self.state = "failed"
-            self.message = self._after(f"The build broke off ({type(problem).__name__}).")
+            self.message = self._after(f"The build failed ({type(problem).__name__}).")
         else:
             self.view, self.path = view, saver.target
             self.state, self.message = "done", elsewhere or ""
@@ -140,18 +126,18 @@ class BuildJob:
             raise CancelledError("Cancelled.")
 
     def _after(self, words: str) -> str:
-        """What ended a build, and whether it cost anything."""
+        """The reason why a build ended, and whether it cost anything."""
         if self._receipt is None:
             return f"{words} Nothing was spent."
         paid = self._receipt
         return (
-            f"{words} Epsilon {float(paid.epsilon):g} had been charged to {paid.table!r} by then and stays "
-            "spent: noise may have been drawn."
+            f"{words} Epsilon {float(paid.epsilon):g} was already charged to {paid.table!r} and stays spent, "
+            "because noise may have been drawn."
         )
 
 
 def checked_name(name: str, ending: str) -> str:
     """A file's name without a folder, with this ending. Raises on anything else."""
     if not name.endswith(ending) or name == ending or Path(name).name != name or name.startswith("."):
-        raise HdpviewError(f"Name a file of the working folder that ends in {ending}, without any folder.")
+        raise HdpviewError(f"Name a file in the working folder that ends in {ending}, without a path.")
     return name

@@ -4,7 +4,6 @@ token that was printed when it started.
 
 from __future__ import annotations
 
-import shlex
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,10 +22,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hdpview._version import __version__
 from hdpview.curate.curation import Curation
-from hdpview.curate.forms import BudgetForm, Document, Form, Names, Saved
+from hdpview.curate.forms import BudgetForm, Document, Form, Names, Saved, command_line
 from hdpview.curate.job import BuildJob, BuildRequest, checked_name
 from hdpview.errors import HdpviewError, ViewFileError
-from hdpview.explore.server import LOOPBACK, Guard, refuse_in_words
+from hdpview.explore.page_server import LOOPBACK, Guard, refuse_in_words
 from hdpview.pview import PView
 from hdpview.view.diagnosis import in_brief
 
@@ -42,25 +41,25 @@ class Described(Form):
 
 
 class Learning(Saved, BudgetForm):
-    """Columns to learn about, and for what price."""
+    """Columns to learn about, and the budget for it."""
 
     columns: Names
 
 
 class Forecast(Described, BudgetForm):
-    """A budget to judge."""
+    """A budget to evaluate."""
 
     rows: Rows
 
 
 class Building(Described, BuildRequest):
-    """A view to build. confirmed: even where a column cannot be read."""
+    """A view to build. confirmed: even if much of a column would be lost."""
 
     confirmed: bool = False
 
 
 class _Open:
-    """What the page has opened beside itself: explorers and database servers, ended with it."""
+    """Explorers and database servers that the page has started. They end with it."""
 
     def __init__(self) -> None:
         self.stack = ExitStack()
@@ -108,12 +107,12 @@ def create_app(curation: Curation, token: str) -> FastAPI:
 
 
 def _file(path: Traversable) -> Callable[[], FileResponse]:
-    """What answers with a file."""
+    """A request handler that sends a file."""
     return lambda: FileResponse(str(path))
 
 
 class _OwnPagesOnly:
-    """Refuses requests that pages of other origins send, such as of other servers on this machine."""
+    """Refuse requests from pages of other origins, such as other servers on this machine."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -151,7 +150,7 @@ def _add_description(app: FastAPI, curation: Curation) -> None:
 
 
 def _add_budget(app: FastAPI, curation: Curation) -> None:
-    """Step 2: what a budget buys, and what of it is left."""
+    """Step 2: the errors to expect from a budget, and the budget left."""
 
     @app.get("/api/ledger")
     def ledger() -> dict[str, Any]:
@@ -184,7 +183,7 @@ def _add_build(app: FastAPI, curation: Curation, job: BuildJob) -> None:
 
 
 def _begin(curation: Curation, job: BuildJob, asked: Building) -> dict[str, Any]:
-    """Start a build, or ask first where much of a column would be lost."""
+    """Start a build, or ask first if much of a column would be lost."""
     asked.exact()
     _, schema = curation.schema_of(asked.document)
     job.accept_losses = asked.confirmed
@@ -211,10 +210,10 @@ def _progress(curation: Curation, job: BuildJob) -> dict[str, Any]:
             "private": job.view.manifest.is_private,
             "findings": in_brief(job.view.diagnosis()),
             "commands": {
-                "explore": shlex.join(["hdpview", "explore", name]),
-                "publish": shlex.join(["hdpview", "publish", name, "-o", _beside(name, ".html")]),
-                "serve": shlex.join(["hdpview", "serve", name, "--postgres"]),
-                "card": shlex.join(["hdpview", "info", name, "--card", "-o", _beside(name, "-card.html")]),
+                "explore": command_line("explore", name),
+                "publish": command_line("publish", name, o=_beside(name, ".html")),
+                "serve": command_line("serve", name),
+                "card": command_line("info", name, "--card", o=_beside(name, "-card.html")),
             },
         }
     return state
@@ -225,7 +224,7 @@ def _beside(view: str, ending: str) -> str:
 
 
 def _add_view(app: FastAPI, curation: Curation, job: BuildJob, opened: _Open) -> None:
-    """After step 3: what the view is good for."""
+    """After step 3: uses of the view."""
 
     def built() -> tuple[str, PView]:
         if job.view is None or job.path is None:
@@ -250,7 +249,7 @@ def _add_view(app: FastAPI, curation: Curation, job: BuildJob, opened: _Open) ->
         name, view = built()
         page = _beside(name, ".html")
         if (curation.folder / page).exists():
-            raise HdpviewError(f"{page} is there already. Move it away first.")
+            raise HdpviewError(f"{page} already exists. Move it away first.")
         return write(page, view.publish)
 
     @app.post("/api/keep-card")

@@ -1,11 +1,11 @@
-"""Public knowledge: what a table may contain, stated by a person and never read from the data.
+"""Public knowledge: possible values, stated by a person, never read from data. Imports no other room.
 
-attributes       what a column may hold, and the code of each value: numbers, categories, datetimes (calendar)
-schema           all attributes of a table, and how its texts are written (text_format)
-language         what a schema file may say in short; toml: such files read and written; places: lines of them
-drafting         drafts with a ? where knowledge is needed; suggestions: what a column's name suggests
-importing        drafts from descriptions that exist: Frictionless, SQL, data dictionaries
-tables           which codes share a bin of a table
+attributes       a column's possible values and their codes: numbers, categories, datetimes (calendar)
+schema           all attributes of a table, and the format of its texts (text_format)
+language         abbreviations in schema files; toml: writes such files; places: finds lines in them
+drafting         drafts with a ? for every missing fact; suggestions: facts suggested by a column's name
+importing        drafts from existing descriptions: Frictionless, SQL, data dictionaries
+table_shapes     the attributes and bins of a table
 """
 
 from hdpview.domain.attributes import Attribute, Ordered

@@ -1,9 +1,8 @@
-"""Attributes: public statements of what values a column may take, and the code each value is counted under.
+"""Attributes: public statements of the values that a column may take, and the code of each value.
 
 Codes run from 0. An ordered attribute has a code per bin; a category has one per declared value and one for
-`other`; `nullable` adds the last one, for missing values. Every possible value of a column has exactly one
-code, by a rule that looks at that value alone: nothing is null after encoding, and no value can raise an
-error that would tell about a row.
+`other`; `nullable` adds the last code, for missing values. A rule about the value alone gives every possible
+value exactly one code: nothing is null after encoding, and no value raises an error, which would reveal it.
 """
 
 from __future__ import annotations
@@ -21,19 +20,18 @@ from hdpview.errors import SchemaError, quoted
 
 Cycles = tuple[NDArray[np.int32], ...]
 MAX_CODES = 65_536  # codes fit 16 bits: half the memory of 32, and a one-way histogram stays in cache
-_CODES_PER_CLASS = 8  # of a cycle, on average at least: sums over fewer have no less noise than ranges
+_CODES_PER_CLASS = 8  # codes per class of a cycle, on average; sums over fewer codes are as noisy as ranges
 MAX_TEXT = 1_000  # characters of a label
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """What all attributes share. `size` counts all codes, those for `other` and for missing values
+    """Base of all attributes. `size` counts all codes, those for `other` and for missing values
     included.
 
     nullable: whether missing values have a code of their own.
-    missing: where they have none, the value they are counted as; the first one where it is None.
-    label, unit: for people, such as "Age at admission" and "years". Attributes that differ in them alone are
-        equal.
+    missing: the value that they count as if they have no code; None stands for the first value.
+    label, unit: for display, such as "Age at admission" and "years". Equality ignores them.
     """
 
     name: str
@@ -44,14 +42,18 @@ class Attribute:
     kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
+        for key, value in vars(self).items():  # NumPy's numbers and arrays as Python's
+            if isinstance(value, (np.generic, np.ndarray)):
+                plain = value.tolist()
+                object.__setattr__(self, key, tuple(plain) if isinstance(plain, list) else plain)
         if not isinstance(self.name, str) or not self.name or len(self.name) > 200:
-            raise SchemaError(f"Attribute names are texts of 1 to 200 characters, not {self.name!r}.")
+            raise SchemaError(f"Attribute names must be texts of 1 to 200 characters, not {self.name!r}.")
         if not isinstance(self.nullable, bool):
-            raise SchemaError(f"Attribute {self.name!r}: nullable is true or false, not {self.nullable!r}.")
+            raise self._fail(f"nullable must be true or false, not {self.nullable!r}.")
         for key in ("label", "unit"):
             text = getattr(self, key)
             if text is not None and (not isinstance(text, str) or not 1 <= len(text) <= MAX_TEXT):
-                raise self._fail(f"{key} is a text of 1 to {MAX_TEXT} characters, not {quoted(text)}.")
+                raise self._fail(f"{key} must be a text of 1 to {MAX_TEXT} characters, not {quoted(text)}.")
         self._check()
         self._check_missing()
         if self.size > MAX_CODES:
@@ -61,24 +63,24 @@ class Attribute:
             )
 
     def _check(self) -> None:
-        """Whatever a type checks beyond this."""
+        """Further checks of a type."""
 
     def _check_missing(self) -> None:
         if self.missing is None:
             return
         if self.nullable:
             raise self._fail(
-                "missing values have a code of their own where `nullable = true`. "
-                "Remove `nullable`, or `missing`, which says where they are counted otherwise."
+                "with `nullable = true`, missing values have a code of their own. Remove `nullable` or "
+                "`missing`."
             )
         if self.code_of_literal(self.missing) is None:
             raise self._fail(
-                f"missing names the value that missing ones are counted as: one of {self.span()}, "
+                f"missing must be the value that missing values count as, one of {self.span()}, "
                 f"not {quoted(self.missing)}."
             )
 
     def code_of_literal(self, value: Any) -> int | None:
-        """The code of a value as a schema states it; None where the attribute has no such value."""
+        """The code of a value as written in a schema; None if the attribute has no such value."""
         raise NotImplementedError
 
     @property
@@ -93,7 +95,7 @@ class Attribute:
 
     @property
     def n_values(self) -> int:
-        """Number of codes for values: all but the one for missing."""
+        """Number of codes, without the one for missing values."""
         raise NotImplementedError
 
     @property
@@ -102,12 +104,12 @@ class Attribute:
 
     @property
     def null_code(self) -> int | None:
-        """The code of missing values where they have one of their own."""
+        """The code of missing values, if they have one of their own."""
         return self.n_values if self.nullable else None
 
     @property
     def missing_code(self) -> int:
-        """The code a missing value gets: its own where nullable, else that of `missing`, else the first."""
+        """The code that missing values count as: their own, else that of `missing`, else the first."""
         if self.nullable:
             return self.n_values
         stated = None if self.missing is None else self.code_of_literal(self.missing)
@@ -115,7 +117,7 @@ class Attribute:
 
     @property
     def states_missing(self) -> bool:
-        """True if the schema says where missing values go."""
+        """True if the schema states how missing values are counted."""
         return self.nullable or self.missing is not None
 
     def value_labels(self) -> list[str]:
@@ -126,24 +128,24 @@ class Attribute:
         return self.value_labels() + (["(missing)"] if self.nullable else [])
 
     def span(self) -> str:
-        """In words: from the first value to the last, and whether missing ones are told apart."""
+        """Describe the first and last value, and whether missing values have a code of their own."""
         labels = self.value_labels()
         ends = f"{labels[0]} … {labels[-1]}" if len(labels) > 1 else labels[0]
         return f"{ends}, or missing" if self.nullable else ends
 
     def describe_fallbacks(self) -> str:
-        """In words: where values go that the schema did not foresee."""
+        """Describe how values outside the schema are counted."""
         return f"missing or unreadable → {self.labels()[self.missing_code]}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The attribute as it stands in a schema file, without its name. Values are plain JSON types."""
+        """The attribute as in a schema file, without its name. Values are plain JSON types."""
         for_people = {key: text for key in ("label", "unit") if (text := getattr(self, key)) is not None}
         null = {"nullable": True} if self.nullable else {}
         stated = {} if self.missing is None else {"missing": self.missing}
         return {"type": self.kind, **for_people, **self._own_dict(), **null, **stated}
 
     def _own_dict(self) -> dict[str, Any]:
-        """What stands in a schema file for attributes of this type alone."""
+        """The fields that only this type has in a schema file."""
         return {}
 
     def _fail(self, reason: str) -> SchemaError:
@@ -154,7 +156,7 @@ class Attribute:
 class Ordered(Attribute):
     """An attribute whose codes are bins on an axis: bin `i` is from `edges[i]` to below `edges[i + 1]`."""
 
-    whole: ClassVar[bool] = True  # whether the axis has only whole numbers on it
+    whole: ClassVar[bool] = True  # whether all values are whole numbers
 
     @cached_property
     def edges(self) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -162,7 +164,7 @@ class Ordered(Attribute):
         raise NotImplementedError
 
     def position(self, value: Any) -> int | float:
-        """Where a literal written by a person stands on the axis. TypeError for what has no place there."""
+        """The position of a literal on the axis. Raises TypeError for a literal without one."""
         raise NotImplementedError
 
     @cached_property
@@ -172,24 +174,26 @@ class Ordered(Attribute):
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Where the axis begins and ends."""
+        """The first and last point of the axis."""
         return self._edge_list[0], self._edge_list[-1]
 
+    @cached_property
+    def widest_bin(self) -> float:
+        return float(np.diff(self.edges).max(initial=0))
+
     def _classes(self, longest: int, class_of: Callable[[Any], Any]) -> Cycles:
-        """Of each bin its class, unless one lies in two of them, or classes have few codes: then nothing.
-        longest: how long a class may last.
+        """The class of each bin; nothing if a bin lies in two classes, or classes have few codes.
+        longest: most positions in a class.
         """
         first, last = self.edges[:-1].astype(np.int64), self.edges[1:].astype(np.int64) - 1
-        own = class_of(first)
-        is_long = len(own) >= _CODES_PER_CLASS * (own.max() + 1) and (last - first < longest).all()
-        return (own.astype(np.int32),) if is_long and (own == class_of(last)).all() else ()
+        classes = class_of(first)
+        is_long = len(classes) >= _CODES_PER_CLASS * (classes.max() + 1) and (last - first < longest).all()
+        return (classes.astype(np.int32),) if is_long and (classes == class_of(last)).all() else ()
 
     def bin_of(self, position: float) -> tuple[int, float, bool]:
-        """The bin that a place falls into, the fraction of it that lies below the place, and whether the
-        place cuts through it.
+        """The bin of a position, the fraction of the bin below it, and whether the position cuts the bin.
 
-        A cut so near to an edge that the fraction rounds to 0 or 1 is still a cut. Beyond the last bin there
-        is nothing to cut.
+        A cut is a cut even if it is so near to an edge that the fraction rounds to 0 or 1.
         """
         edges = self._edge_list
         i = bisect_right(edges, position) - 1
@@ -215,7 +219,7 @@ class Ordered(Attribute):
         return min(self.bin_of(place)[0], self.n_values - 1)
 
     def width_at(self, position: float) -> float:
-        """Width of the bin that a place on the axis falls into, or of the nearest one."""
+        """Width of the bin of a position, or of the nearest bin."""
         i = min(self.bin_of(position)[0], self.n_values - 1)
         return self._edge_list[i + 1] - self._edge_list[i]
 

@@ -1,7 +1,6 @@
 """Dates and steps of time as whole microseconds since 1970-01-01, without time zones.
 
-A time zone is a property of the reader, not of the data: aware values are moved to UTC, naive ones are taken
-as they stand, and nothing here asks the machine where it is.
+Aware values are converted to UTC and naive ones are kept. The machine's time zone is never used.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def parse_step(text: str) -> Step:
 
 
 def microseconds(moment: date | datetime | str) -> int:
-    """Microseconds from 1970-01-01 to a date, a datetime (aware ones moved to UTC) or ISO text."""
+    """Microseconds from 1970-01-01 to a date, a datetime (in UTC if aware) or ISO text."""
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment.strip())
@@ -70,13 +69,13 @@ def microseconds(moment: date | datetime | str) -> int:
 
 
 def iso_text(bound: date | datetime | str) -> str:
-    """A bound in the one way of writing it: a plain date as a date, anything else with its time, in UTC."""
+    """A bound in canonical form: a plain date as a date, anything else with its time in UTC."""
     at = moment(microseconds(bound))
     return at.date().isoformat() if is_whole_day(bound) else at.isoformat()
 
 
 def moment(n_microseconds: int) -> datetime:
-    """The datetime that many microseconds after 1970-01-01."""
+    """The datetime that lies this many microseconds after 1970-01-01."""
     return _EPOCH + timedelta(microseconds=n_microseconds)
 
 
@@ -88,11 +87,6 @@ def is_whole_day(value: date | datetime | str) -> bool:
 
 
 def month_index(n_microseconds: int) -> int:
-    """Months since January of year 0, by the calendar."""
+    """Calendar months since January of year 0."""
     at = moment(n_microseconds)
     return at.year * 12 + at.month - 1
-
-
-def month_start(index: int) -> int:
-    """Microseconds at which the month with that index begins."""
-    return microseconds(date(index // 12, index % 12 + 1, 1))

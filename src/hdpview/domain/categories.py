@@ -1,11 +1,10 @@
-"""Attributes whose values are names: categories and booleans."""
+"""Attributes with named values: categories and booleans."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from hdpview.domain.attributes import Attribute
@@ -14,14 +13,11 @@ from hdpview.errors import quoted
 
 @dataclass(frozen=True, kw_only=True)
 class Category(Attribute):
-    """One of `values`, in the order given. `other` names where undeclared values go: a code of its own, or
-    one of `values`.
+    """One of `values`, in the order given. Undeclared values count as `other`: a code of its own, or one of
+    `values`. Without `other`, they count as missing if the attribute is nullable, else as the first value.
 
-    Without `other`, undeclared values count as missing where the attribute is nullable, else as the first
-    value.
-
-    ordered: whether the order of `values` means something, so that ranges can be asked for.
-    aliases: per value, further texts of the table that are counted as it, such as {"Female": ("F", "1")}.
+    ordered: whether the order of `values` has a meaning, so that ranges can be queried.
+    aliases: per value, further texts in the table that count as it, such as {"Female": ("F", "1")}.
     groups: per name of a grouping, such as "chapter", the group of each value, in the order of `values`.
     """
 
@@ -35,7 +31,7 @@ class Category(Attribute):
 
     def _check(self) -> None:
         if isinstance(self.values, str) or not self.values:
-            raise self._fail("values must list the categories; at least one.")
+            raise self._fail("values must list at least one category.")
         texts = tuple(self._text(value, "values") for value in self.values)
         object.__setattr__(self, "values", texts)
         object.__setattr__(self, "_code_of", {text: code for code, text in enumerate(texts)})
@@ -44,11 +40,11 @@ class Category(Attribute):
         if self.other is not None and not isinstance(self.other, str):
             raise self._fail(f"other must be a text, not {self.other!r}.")
         if not isinstance(self.ordered, bool):
-            raise self._fail(f"ordered is true or false, not {quoted(self.ordered)}.")
+            raise self._fail(f"ordered must be true or false, not {quoted(self.ordered)}.")
         if isinstance(self.missing, (int, bool)):
             object.__setattr__(self, "missing", self._text(self.missing, "missing"))
-        object.__setattr__(self, "aliases", MappingProxyType(self._checked_aliases()))
-        object.__setattr__(self, "groups", MappingProxyType(self._checked_groups()))
+        object.__setattr__(self, "aliases", self._checked_aliases())
+        object.__setattr__(self, "groups", self._checked_groups())
 
     def _checked_aliases(self) -> dict[str, tuple[str, ...]]:
         lists = self._lists("aliases", self.aliases, '{ Female = ["F", "f"] }')
@@ -56,12 +52,12 @@ class Category(Attribute):
         for value, texts in lists.items():
             if self.code_of(value) is None:
                 raise self._fail(
-                    f"aliases are further spellings of declared values; {quoted(value)} is none of them."
+                    f"aliases are further spellings of declared values; {quoted(value)} is not declared."
                 )
             for text in texts:
                 if text in taken:
                     raise self._fail(
-                        f"{quoted(text)} cannot be an alias of {quoted(value)}: it is taken already."
+                        f"{quoted(text)} cannot be an alias of {quoted(value)}: it is already in use."
                     )
                 taken.add(text)
         return {value: texts for value, texts in lists.items() if texts}
@@ -72,7 +68,7 @@ class Category(Attribute):
             if len(members) != len(self.values):
                 raise self._fail(
                     f"the grouping {quoted(name)} names {len(members):,} groups for {len(self.values):,} "
-                    "values. It needs one for each value, in their order."
+                    "values. It needs one per value, in the order of the values."
                 )
         return lists
 
@@ -82,7 +78,7 @@ class Category(Attribute):
             isinstance(name, str) and isinstance(texts, Sequence) and not isinstance(texts, str)
             for name, texts in given.items()
         ):
-            raise self._fail(f"{key} is a table of lists, such as {example}.")
+            raise self._fail(f"{key} must be a table of lists, such as {example}.")
         return {name: tuple(self._text(text, key) for text in texts) for name, texts in given.items()}
 
     def _text(self, value: Any, key: str) -> str:
@@ -91,15 +87,6 @@ class Category(Attribute):
         if isinstance(value, (str, int)):
             return str(value)
         raise self._fail(f"{key} must be texts or whole numbers, not {quoted(value)}.")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A read-only mapping cannot be pickled: it travels as a dictionary."""
-        given = {
-            name: dict(value) if isinstance(value, Mapping) else value
-            for name, value in vars(self).items()
-            if name in self.__dataclass_fields__ and name != "_code_of"
-        }
-        return _category, (given,)
 
     @property
     def has_order(self) -> bool:
@@ -111,7 +98,7 @@ class Category(Attribute):
 
     @property
     def unknown_code(self) -> int:
-        """The code of a value that was not declared."""
+        """The code of undeclared values."""
         if self.other is not None:
             return self._code_of.get(self.other, len(self.values))
         return self.missing_code
@@ -132,14 +119,14 @@ class Category(Attribute):
         )
 
     def code_of(self, value: str) -> int | None:
-        """The code of a declared value or of the name of `other`; None for anything else."""
+        """The code of a declared value, or of the name of `other`; None for any other text."""
         return self.unknown_code if value == self.other else self._code_of.get(value)
 
     def code_of_literal(self, value: Any) -> int | None:
         return self.code_of(value) if isinstance(value, str) else None
 
     def spellings(self) -> list[tuple[str, int]]:
-        """Every text that a table may hold for a declared value, with its code; values come first."""
+        """All texts that stand for declared values in a table, with their codes; values come first."""
         also = [
             (text, code)
             for value, texts in self.aliases.items()
@@ -163,10 +150,6 @@ class Category(Attribute):
                 if table
             },
         }
-
-
-def _category(given: dict[str, Any]) -> Category:
-    return Category(**given)
 
 
 @dataclass(frozen=True, kw_only=True)

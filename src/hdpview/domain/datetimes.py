@@ -1,4 +1,4 @@
-"""Attributes that are moments in time."""
+"""Attributes whose values are dates or datetimes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hdpview.domain import calendar
 from hdpview.domain.attributes import MAX_CODES, Cycles, Ordered
 from hdpview.errors import SchemaError
 
+_DAY = calendar.MICROSECONDS_PER_DAY
+
 
 @dataclass(frozen=True, kw_only=True)
 class Datetime(Ordered):
-    """Moments from `min` to `max` in bins of `every` (`15min`, `1d`, `1mo`, …). A plain date as `max` covers
-    that day.
-
-    Bounds may be given as dates, datetimes or ISO text; they are kept as ISO text.
+    """Datetimes from `min` to `max` in bins of `every` (`15min`, `1d`, `1mo`, …). A plain date as `max`
+    includes that day. Bounds may be dates, datetimes or ISO text; they are stored as ISO text.
     """
 
     min: date | datetime | str
@@ -39,9 +39,7 @@ class Datetime(Ordered):
             raise self._fail(f"every must be a step such as '1d' or '1mo', not {self.every!r}.")
         if self.first > self.last:
             raise self._fail(f"bounds must satisfy min ≤ max; got {self.min} and {self.max}.")
-        span = (self.last - self.first) // (
-            self.step.microseconds or self.step.months * 28 * calendar.MICROSECONDS_PER_DAY
-        )
+        span = (self.last - self.first) // (self.step.microseconds or self.step.months * 28 * _DAY)
         if span >= MAX_CODES:
             raise self._fail(
                 f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} "
@@ -60,19 +58,19 @@ class Datetime(Ordered):
     @cached_property
     def last(self) -> int:
         """The last microsecond of the axis, included."""
-        end_of_day = calendar.MICROSECONDS_PER_DAY - 1 if calendar.is_whole_day(self.max) else 0
+        end_of_day = _DAY - 1 if calendar.is_whole_day(self.max) else 0
         return calendar.microseconds(self.max) + end_of_day
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
         if self.step.months:
-            months = range(
-                calendar.month_index(self.first), calendar.month_index(self.last) + 1, self.step.months
-            )
-            starts = [self.first, *(calendar.month_start(month) for month in months[1:])]
+            ends = calendar.month_index(self.first), calendar.month_index(self.last) + 1
+            months = np.arange(*ends, self.step.months) - calendar.month_index(0)
+            starts = months.astype("M8[M]").astype("M8[us]").astype(np.int64)
+            starts[0] = self.first
         else:
-            starts = list(range(self.first, self.last + 1, self.step.microseconds))
-        return np.array([*starts, self.last + 1], dtype=np.int64)
+            starts = np.arange(self.first, self.last + 1, self.step.microseconds)
+        return np.append(starts, self.last + 1)
 
     def position(self, value: Any) -> int:
         if not isinstance(value, (str, date)):
@@ -83,36 +81,37 @@ class Datetime(Ordered):
             raise TypeError from None
 
     def value_labels(self) -> list[str]:
-        starts = [calendar.moment(edge) for edge in self.edges[:-1].tolist()]
-        if self.step.months and self.step.months % 12 == 0 and calendar.month_index(self.first) % 12 == 0:
-            return [f"{start:%Y}" for start in starts]
-        if self.step.months:
-            return [f"{start:%Y-%m}" for start in starts]
-        if (
-            self.step.microseconds % calendar.MICROSECONDS_PER_DAY == 0
-            and self.first % calendar.MICROSECONDS_PER_DAY == 0
-        ):
-            return [f"{start:%Y-%m-%d}" for start in starts]
-        return [start.isoformat(sep=" ") for start in starts]
+        starts = self.edges[:-1].astype("M8[us]")
+        if self.step.months % 12 == 0 and self.step.months and calendar.month_index(self.first) % 12 == 0:
+            unit = "Y"
+        elif self.step.months:
+            unit = "M"
+        elif self.step.microseconds % _DAY == 0 and self.first % _DAY == 0:
+            unit = "D"
+        else:
+            return [start.isoformat(sep=" ") for start in starts.tolist()]
+        labels: list[str] = starts.astype(f"M8[{unit}]").astype(str).tolist()
+        return labels
 
     def _own_dict(self) -> dict[str, Any]:
         return {"min": self.min, "max": self.max, "every": self.every}
 
     @cached_property
     def cycles(self) -> Cycles:
-        """Weekdays, months, days of the month and hours."""
-        day, hour, us, month = calendar.MICROSECONDS_PER_DAY, 3_600_000_000, "M8[us]", "M8[M]"
+        """Weekdays, months, days of the month, hours, and hours of weekdays."""
+        day, hour, us, month = _DAY, _DAY // 24, "M8[us]", "M8[M]"
         return (
             *self._classes(day, lambda x: x // day % 7),
             *self._classes(31 * day, lambda x: x.astype(us).astype(month).astype(np.int64) % 12),
             *self._classes(day, lambda x: (x - x.astype(us).astype(month).astype(us).astype("i8")) // day),
             *self._classes(hour, lambda x: x // hour % 24),
+            *self._classes(hour, lambda x: x // hour % (7 * 24)),
         )
 
     @cached_property
     def counts_days(self) -> bool:
         """True if all bins begin and end at midnight, so that a plain date names whole bins."""
-        return not bool((self.edges % calendar.MICROSECONDS_PER_DAY).any())
+        return not bool((self.edges % _DAY).any())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +124,9 @@ class Date(Datetime):
     def _check(self) -> None:
         super()._check()
         if not (calendar.is_whole_day(self.min) and calendar.is_whole_day(self.max)):
-            raise self._fail("min and max are plain dates such as 2024-01-31; for moments use type datetime.")
+            raise self._fail(
+                "min and max are plain dates such as 2024-01-31; for times of day, use type datetime."
+            )
         if not self.counts_days:
             raise self._fail(
                 f"every must be a step of whole days, such as '1d' or '1mo', not {self.every!r}."

@@ -1,23 +1,22 @@
-"""Drafts of schema files: one line per column, with a ? where a person's knowledge is needed."""
+"""Drafts of schema files: one line per column, with a ? for each fact that a person must supply."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdpview.domain.text_format import TextFormat
 from hdpview.domain.toml import toml_key, toml_table, toml_value
 from hdpview.errors import HdpviewError, unknown_name
 
-OPEN = "?"  # what a person has to replace
+OPEN = "?"  # a place that a person must fill in
 _HEADER = """\
 # Draft of a schema: public statements. Replace each ? by what is known without looking at the data, such as \
 from a law,
-# a form or a code book, and delete the columns nobody needs to ask about. All there is to say: \
-docs/schema.md."""
-_NEEDED: dict[str, dict[str, Any]] = {  # what each type needs; None is open
+# a form or a code book, and delete columns that nobody needs. Reference: docs/schema.md."""
+_NEEDED: dict[str, dict[str, Any]] = {  # required keys of each type; None is open
     "integer": {"min": None, "max": None},
     "real": {"min": None, "max": None, "bins": 100},
     "datetime": {"min": None, "max": None, "every": "1mo"},
@@ -35,11 +34,11 @@ _IDENTIFIERS = re.compile(
 
 @dataclass(frozen=True)
 class DraftColumn:
-    """What is known of a column before anyone looks at its values.
+    """Facts about a column that need none of its values.
 
-    kind: the type of attribute it becomes; None where it cannot become one, for the reason in `note`.
-    fields: keys of the attribute that are known, such as bounds that a CHECK states.
-    note: what to say behind the line. is_unique: whether its first values all differ, as an identifier's do.
+    kind: the type of its attribute; None if it cannot become one, for the reason in `note`.
+    fields: known keys of the attribute, such as bounds from a CHECK.
+    note: the comment behind the line. is_unique: whether all its first values differ, as in identifiers.
     """
 
     name: str
@@ -50,17 +49,17 @@ class DraftColumn:
 
     @property
     def is_identifier(self) -> bool:
-        """Whether it is better left out: by its name, or because its values all differ."""
+        """Whether its name or its values suggest an identifier, which is better left out."""
         return self.is_unique or is_identifier(self.name)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What is known of a table before anyone looks at its values.
+    """Facts about a table that need none of its values.
 
-    source: how texts are written, where that is known. remarks: sentences above the columns.
-    learnt: what learning cost, by the keys of a schema file.
-    questions: per key of [source] that a person has to decide, the question.
+    source: how texts are written, as far as known. remarks: sentences above the columns.
+    learnt: the cost of learning, by the keys of a schema file.
+    questions: for each key of [source] that a person has to decide, the question.
     """
 
     columns: tuple[DraftColumn, ...]
@@ -68,6 +67,11 @@ class Draft:
     remarks: tuple[str, ...] = ()
     learnt: Mapping[str, str] = field(default_factory=dict)
     questions: Mapping[str, str] = field(default_factory=dict)
+
+    def only(self, columns: Sequence[str], exclude: Sequence[str], problem: type[HdpviewError]) -> Draft:
+        """The draft of chosen columns, see `chosen_columns`."""
+        names = chosen_columns((each.name for each in self.columns), columns, exclude, problem)
+        return replace(self, columns=tuple(each for each in self.columns if each.name in names))
 
     def text(self) -> str:
         """A draft of a schema file."""
@@ -87,10 +91,9 @@ class Draft:
 def chosen_columns(
     known: Iterable[str], columns: Sequence[str], exclude: Sequence[str], problem: type[HdpviewError]
 ) -> list[str]:
-    """Names among those known, in their order.
+    """The chosen names, in the order of `known`.
 
-    columns: those that are wanted; all where there are none. exclude: those that are not.
-    problem: raised where a name is not known.
+    columns: wanted names; all if empty. exclude: unwanted names. problem: raised for an unknown name.
     """
     names = list(known)
     for name in (*columns, *exclude):
@@ -100,12 +103,12 @@ def chosen_columns(
 
 
 def is_identifier(name: str) -> bool:
-    """Whether a column's name is one that identifiers have."""
+    """Whether a column's name suggests an identifier."""
     return _IDENTIFIERS.search(name) is not None
 
 
 def _line(column: DraftColumn) -> str:
-    """The line of a column: a comment where it is better left out."""
+    """The line of a column; a comment if the column is better left out."""
     key, note = toml_key(column.name), f"  # {column.note}" if column.note else ""
     if column.kind is None:
         return f"# {key} is left out: {column.note}."
@@ -113,14 +116,14 @@ def _line(column: DraftColumn) -> str:
     line = f"{key} = {inline_fields(fields)}"
     if not column.fields and column.is_identifier:
         reason = (
-            "its name is an identifier's" if is_identifier(column.name) else "its first values all differ"
+            "its name suggests an identifier" if is_identifier(column.name) else "its first values all differ"
         )
         return f"# {line}  # left out: {reason}. To protect persons: --privacy-unit {key}"
     return line + note
 
 
 def _suggested(column: DraftColumn) -> dict[str, Any]:
-    """What is known, what the name suggests, and what is left open."""
+    """Known fields, fields that the name suggests, and fields left open."""
     assert column.kind is not None
     known = {key: value for key, value in column.fields.items() if value is not None}
     if {"edges", "values"} & set(known) or known.get("bins") in ("age", "percent"):
@@ -132,7 +135,7 @@ def _suggested(column: DraftColumn) -> dict[str, Any]:
 
 
 def _with_other(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """A category whose values are still open needs a place for the ones that will not be listed."""
+    """Add `other` to a category with open values, for those that will not be listed."""
     return {**fields, "other": "other"} if kind == "category" and fields.get("values") == [None] else fields
 
 

@@ -1,10 +1,9 @@
-"""What a schema file may say in short, spelled out: shared lists, lists in CSV files, presets of bins,
-defaults.
+"""Expand the shorthand of schema files: shared lists, lists in CSV files, presets of bins, defaults.
 
     file ─ tomllib ─▶ description ─ spelled_out ─▶ plain description ─ Schema.from_dict ─▶ Schema
 
-Only a file on the curator's disk is read this way. Descriptions from elsewhere, such as those inside views,
-have to be plain: they can name no files.
+Only files on the curator's disk are read this way. Other descriptions, such as those in views, must be plain,
+so that they cannot name files.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ _FIXED_EDGES = {
     "percent": tuple(range(0, 101, 5)),
 }
 PRESETS = (*_FIXED_EDGES, "log")
-DEFAULTS = ("nullable", "other")  # keys that [defaults] may state for all attributes
-_SERIES = (1, 2, 5)  # times powers of ten: the edges of the preset "log"
+DEFAULTS = ("nullable", "other")  # keys allowed in [defaults]
+_SERIES = (1, 2, 5)  # multiplied by powers of ten: the edges of the preset "log"
 
 Fields = dict[str, Any]
 
@@ -35,11 +34,11 @@ Fields = dict[str, Any]
 def spelled_out(description: Mapping[str, Any], folder: Path) -> Fields:
     """The description of a schema file without `lists`, `defaults`, `@` references and presets of bins.
 
-    folder: where files named after an @ are looked for.
+    folder: of files named after an @.
     """
     plain = dict(description)
     lists = _checked_table(plain.pop("lists", {}), "lists", "named lists of values")
-    defaults = _checked_table(plain.pop("defaults", {}), "defaults", "what holds for all attributes")
+    defaults = _checked_table(plain.pop("defaults", {}), "defaults", "defaults of all attributes")
     for key in defaults:
         if key not in DEFAULTS:
             raise SchemaError(unknown_name("key", str(key), DEFAULTS, "[defaults] has"))
@@ -54,7 +53,7 @@ def spelled_out(description: Mapping[str, Any], folder: Path) -> Fields:
 
 def _checked_table(value: Any, key: str, what: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SchemaError(f"[{key}] is a table: {what}.")
+        raise SchemaError(f"[{key}] must be a table: {what}.")
     return value
 
 
@@ -75,7 +74,7 @@ def _attribute(name: str, entry: Mapping[str, Any], defaults: Mapping[str, Any],
 
 
 def _category(fields: Fields, shared: _Lists) -> Fields:
-    """A category with its lists taken from where `@` points."""
+    """A category with its `@` references replaced by lists."""
     values, columns = fields.get("values"), fields.get("groups")
     if isinstance(values, str):
         reference = shared.reference(values)
@@ -87,7 +86,7 @@ def _category(fields: Fields, shared: _Lists) -> Fields:
             fields["aliases"] = shared.aliases(reference, shared.reference(aliases))
     elif isinstance(columns, list) or isinstance(fields.get("aliases"), str):
         raise SchemaError(
-            "groups and aliases name columns of the file that `values` is read from. "
+            "groups and aliases may name columns only if `values` comes from a file. "
             'Write values = "@file.csv:column", or give groups and aliases as tables of lists.'
         )
     return fields
@@ -114,36 +113,36 @@ class _Lists:
         return name, column or None
 
     def values(self, reference: tuple[str, str | None]) -> list[Any]:
-        """A shared list as it stands, or the texts of a column, each once."""
+        """A shared list unchanged, or the distinct texts of a column."""
         name, column = reference
         if name in self.lists and column is None:
             listed = self.lists[name]
             if not isinstance(listed, list):
-                raise SchemaError(f"[lists] {name} is a list of values, not {quoted(listed)}.")
+                raise SchemaError(f"[lists] {name} must be a list of values, not {quoted(listed)}.")
             return listed
         rows = self._rows(name)
         key = self._column_of(name, rows, column)
         return list(dict.fromkeys(row[key] for row in rows))
 
     def groupings(self, reference: tuple[str, str | None], columns: list[Any]) -> dict[str, list[str]]:
-        """Per column, the group of each value; that of its first line where a value stands in several."""
+        """Per column, the group of each value; from its first line if a value is on several."""
         name = reference[0]
         rows, key = self._rows(name), self._column_of(name, self._rows(name), reference[1])
         first = {row[key]: row for row in reversed(rows)}
         names = {str(column): self._column_of(name, rows, str(column)) for column in columns}
         return {
-            shown: [first[value][column] for value in dict.fromkeys(row[key] for row in rows)]
-            for shown, column in names.items()
+            grouping: [first[value][column] for value in dict.fromkeys(row[key] for row in rows)]
+            for grouping, column in names.items()
         }
 
     def aliases(
         self, values: tuple[str, str | None], spelled: tuple[str, str | None]
     ) -> dict[str, list[str]]:
-        """Per value, the texts that stand on its lines in another column of the same file."""
+        """Per value, the texts on its lines in another column of the same file."""
         name = values[0]
         if spelled[0] != name:
             raise SchemaError(
-                "aliases have to come from the file of `values`: each line gives a value its text."
+                "aliases must come from the same file as `values`: each line pairs a value with a text."
             )
         rows = self._rows(name)
         key, other = self._column_of(name, rows, values[1]), self._column_of(name, rows, spelled[1])
@@ -181,23 +180,21 @@ class _Lists:
                 lines.seek(0)
                 rows = list(csv.DictReader(lines, delimiter=separator, restval=""))
         except (OSError, UnicodeError, csv.Error) as problem:
-            reason = getattr(problem, "strerror", None) or "it has to be a CSV file in UTF-8"
-            raise SchemaError(
-                f"Cannot read {name!r}, which is looked for beside the schema: {reason}."
-            ) from None
+            reason = getattr(problem, "strerror", None) or "it must be a CSV file in UTF-8"
+            raise SchemaError(f"Cannot read {name!r} in the folder of the schema: {reason}.") from None
         if not rows:
-            raise SchemaError(f"{name!r} has no lines below its header line, which names the columns.")
+            raise SchemaError(f"{name!r} has no lines below its header line.")
         return [{column: text.strip() for column, text in row.items() if column is not None} for row in rows]
 
 
 def _number(fields: Fields, whole: bool) -> Fields:
-    """Bins by width, number, edges or preset, as the one of them that the type of attribute has."""
+    """Translate `bins`, `every` and presets into the keys of the type of attribute."""
     bins, every = fields.get("bins"), fields.get("every")
     if len({"bins", "every", "edges"} & set(fields)) > 1:
-        raise SchemaError("bins, every and edges each say how to bin. Keep one of them.")
+        raise SchemaError("bins, every and edges exclude each other. Keep one of them.")
     if isinstance(bins, str):
         if bins not in PRESETS:
-            raise SchemaError(unknown_name("preset", bins, PRESETS, "bins is a number or one of"))
+            raise SchemaError(unknown_name("preset", bins, PRESETS, "bins must be a number or one of"))
         low, high = fields.pop("min", None), fields.pop("max", None)
         if whole and not all(bound is None or _is_whole(bound) for bound in (low, high)):
             raise SchemaError(f"min and max must be whole numbers, not {quoted(low)} and {quoted(high)}.")
@@ -212,7 +209,7 @@ def _number(fields: Fields, whole: bool) -> Fields:
 
 
 def _whole_bins(fields: Fields) -> Fields:
-    """A number of bins as the least step that makes no more of them."""
+    """Convert a number of bins to the smallest step that makes at most that many."""
     bins: Any = fields.pop("bins")
     low: Any = fields.get("min")
     high: Any = fields.get("max")
@@ -226,15 +223,15 @@ def _whole_bins(fields: Fields) -> Fields:
 
 
 def _real_steps(fields: Fields) -> Fields:
-    """Bins of a width as a number of equal bins, or as edges where the last one is narrower."""
+    """Bins of a width as a number of equal bins, or as edges if the last one is narrower."""
     every: Any = fields.pop("every")
     low: Any = fields.get("min")
     high: Any = fields.get("max")
     if not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in (every, low, high)):
         raise SchemaError("every, min and max must be numbers.")
     if not (every > 0 and low < high and all(map(math.isfinite, (every, low, high)))):
-        raise SchemaError("bins of a width need min < max and every > 0.")
-    # as the decimal numbers that were written: 0.1 ten times is 1
+        raise SchemaError("bins of equal width need min < max and every > 0.")
+    # exact decimals: ten times 0.1 is 1
     step, first, last = (Fraction(repr(each)) for each in (every, low, high))
     n_bins = (last - first) / step
     if n_bins.denominator == 1:
@@ -253,7 +250,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _log_edges(low: Any, high: Any, whole: bool) -> list[float]:
-    """1, 2 and 5 times powers of ten, on both sides of 0 where bounds lie so."""
+    """1, 2 and 5 times powers of ten, on both sides of 0 if the bounds are."""
     if not _is_number(low) or not _is_number(high) or not low < high:
         raise SchemaError('bins = "log" needs min and max, with min < max.')
     largest = max(abs(low), abs(high))

@@ -15,37 +15,72 @@ from numpy.typing import NDArray
 from hdpview.domain.attributes import MAX_CODES, Cycles, Ordered
 from hdpview.errors import quoted
 
-MAX_EXPLICIT_EDGES = 1_001  # explicit edges become a nested comparison inside the database
-_INT64 = 2**63
-_LARGEST_REAL = 1e300  # sums and differences of bounds stay finite in every database
-_NOT_GIVEN: Any = None  # of a bound that follows from the edges: typed, since it is a number once checked
+# Edges become a nested comparison in the database, which is ten levels deep with this many.
+MAX_EXPLICIT_EDGES = 1_001
+_NOT_GIVEN: Any = None  # a bound that follows from the edges; a number after the check
 
 
 @dataclass(frozen=True, kw_only=True)
-class Integer(Ordered):
-    """Whole numbers from `min` to `max`, both included, in bins of `every`; or in bins between explicit
-    `edges`.
+class _Number(Ordered):
+    """Numbers in bins of one width, or between explicit `edges`. A number on an edge belongs to the bin above
+    it; the last bin includes its upper end.
+    """
 
-    A number on an edge belongs to the bin above it; the last bin includes its upper end. With edges, `min`
-    and `max` are their ends and `every` is 0: bins have no common width.
+    explicit_edges: tuple[Any, ...] | None = None
+    _far: ClassVar[float]  # no bound lies beyond it
+    _without_edges: ClassVar[str]  # what to give instead of edges
+
+    def _number(self, value: Any, key: str) -> Any:
+        """The value of a field as a number of this type; a SchemaError if it is none."""
+        raise NotImplementedError
+
+    def _checked_edges(self, edges: tuple[Any, ...], is_alone: bool) -> tuple[Any, ...]:
+        if not is_alone:
+            raise self._fail(f"give `edges` alone, or {self._without_edges}.")
+        if not 2 <= len(edges) <= MAX_EXPLICIT_EDGES:
+            raise self._fail(
+                f"edges must list 2 to {MAX_EXPLICIT_EDGES:,} numbers; for more use {self._without_edges}."
+            )
+        numbers = tuple(self._number(edge, "edges") for edge in edges)
+        if any(low >= high for low, high in itertools.pairwise(numbers)):
+            raise self._fail("edges must rise strictly.")
+        return numbers
+
+    def position(self, value: Any) -> int | float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError
+        return math.inf if value > self._far else -math.inf if value < -self._far else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integer(_Number):
+    """Whole numbers from `min` to `max`, both included, in bins of `every` or between explicit `edges`. With
+    edges, `min` and `max` are the first and the last, and `every` is 0.
     """
 
     min: int = _NOT_GIVEN
     max: int = _NOT_GIVEN
     every: int = 1
-    explicit_edges: tuple[int, ...] | None = None
     kind: ClassVar[str] = "integer"
+    _far: ClassVar[float] = 2**63
+    _without_edges: ClassVar[str] = "`min`, `max` and optionally `every`"
 
     def _check(self) -> None:
+        given = self.min, self.max
         if self.explicit_edges is not None:
-            self._check_edges(self.explicit_edges)
-            return
-        if self.min is _NOT_GIVEN or self.max is _NOT_GIVEN:
+            ends = self.explicit_edges[:1] + self.explicit_edges[-1:]
+            is_alone = self.every in (0, 1) and given in ((_NOT_GIVEN, _NOT_GIVEN), ends)
+            self._checked_edges(self.explicit_edges, is_alone)
+            for key, value in zip(("min", "max", "every"), (*ends, 0), strict=True):
+                object.__setattr__(self, key, value)
+        elif _NOT_GIVEN in given:
             raise self._fail("give `min` and `max`, or `edges`.")
         for key in ("min", "max", "every"):
-            self._whole(getattr(self, key), key)
-        if not -_INT64 <= self.min <= self.max < _INT64 - 1 or self.max - self.min >= _INT64 - 1:
+            self._number(getattr(self, key), key)
+        if not -self._far <= self.min <= self.max < self._far - 1 or self.max - self.min >= self._far - 1:
             raise self._fail(f"bounds must satisfy min ≤ max within 64 bits; got {self.min} and {self.max}.")
+        if self.explicit_edges is not None:
+            return
         if self.every < 1:
             raise self._fail(f"every must be at least 1, not {self.every}.")
         if (self.max - self.min) // self.every >= MAX_CODES:
@@ -54,33 +89,15 @@ class Integer(Ordered):
                 "bins; raise `every`."
             )
 
-    def _check_edges(self, edges: tuple[int, ...]) -> None:
-        ends = (edges[0], edges[-1]) if edges else (None, None)
-        given = (self.min, self.max)
-        if self.every not in (0, 1) or given not in ((_NOT_GIVEN, _NOT_GIVEN), ends):
-            raise self._fail("give `edges` alone, or `min`, `max` and perhaps `every`.")
-        if not 2 <= len(edges) <= MAX_EXPLICIT_EDGES:
-            raise self._fail(
-                f"edges must list 2 to {MAX_EXPLICIT_EDGES:,} numbers; for more use `min`, `max` and `every`."
-            )
-        for edge in edges:
-            self._whole(edge, "edges")
-        if any(low >= high for low, high in itertools.pairwise(edges)):
-            raise self._fail("edges must rise from each to the next.")
-        if not -_INT64 <= edges[0] <= edges[-1] < _INT64 - 1 or edges[-1] - edges[0] >= _INT64 - 1:
-            raise self._fail("edges must lie within 64 bits.")
-        object.__setattr__(self, "min", edges[0])
-        object.__setattr__(self, "max", edges[-1])
-        object.__setattr__(self, "every", 0)
-
     @cached_property
     def cycles(self) -> Cycles:
         """Last digits."""
         return self._classes(1, lambda x: x % 10)
 
-    def _whole(self, value: Any, key: str) -> None:
+    def _number(self, value: Any, key: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._fail(f"{key} must be a whole number, not {quoted(value)}.")
+        return value
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -90,11 +107,6 @@ class Integer(Ordered):
             else range(self.min, self.max + 1, self.every)
         )
         return np.array([*starts, self.max + 1], dtype=np.int64)
-
-    def position(self, value: Any) -> int | float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError
-        return math.inf if value > _INT64 else -math.inf if value < -_INT64 else value
 
     def value_labels(self) -> list[str]:
         ends = zip(self.edges[:-1].tolist(), self.edges[1:].tolist(), strict=True)
@@ -108,24 +120,24 @@ class Integer(Ordered):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Real(Ordered):
-    """Real numbers in `bins` equal bins from `min` to `max`, or in bins between explicit `edges`.
-
-    A value on an edge belongs to the bin above it; the last bin includes its upper end.
-    """
+class Real(_Number):
+    """Real numbers in `bins` equal bins from `min` to `max`, or in bins between explicit `edges`."""
 
     min: float | None = None
     max: float | None = None
     bins: int | None = None
-    explicit_edges: tuple[float, ...] | None = None
     kind: ClassVar[str] = "real"
     whole: ClassVar[bool] = False
+    _far: ClassVar[float] = 1e300  # sums and differences of bounds stay finite
+    _without_edges: ClassVar[str] = "`min`, `max` and `bins`"
 
     def _check(self) -> None:
+        given = self.min, self.max, self.bins
         if self.explicit_edges is not None:
-            self._check_edges(self.explicit_edges)
+            edges = self._checked_edges(self.explicit_edges, given == (None, None, None))
+            object.__setattr__(self, "explicit_edges", edges)
             return
-        if self.min is None or self.max is None or self.bins is None:
+        if None in given:
             raise self._fail("give `min`, `max` and `bins`, or `edges`.")
         low, high = self._number(self.min, "min"), self._number(self.max, "max")
         object.__setattr__(self, "min", low)
@@ -140,21 +152,9 @@ class Real(Ordered):
                 "use fewer."
             )
 
-    def _check_edges(self, edges: tuple[float, ...]) -> None:
-        if self.min is not None or self.max is not None or self.bins is not None:
-            raise self._fail("give `edges` alone, or `min`, `max` and `bins`.")
-        if not 2 <= len(edges) <= MAX_EXPLICIT_EDGES:
-            raise self._fail(
-                f"edges must list 2 to {MAX_EXPLICIT_EDGES:,} numbers; for more use `min`, `max` and `bins`."
-            )
-        numbers = tuple(self._number(edge, "edges") for edge in edges)
-        if any(low >= high for low, high in itertools.pairwise(numbers)):
-            raise self._fail("edges must rise from each to the next.")
-        object.__setattr__(self, "explicit_edges", numbers)
-
     def _number(self, value: Any, key: str) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _LARGEST_REAL:
-            raise self._fail(f"{key} must be a number within ±{_LARGEST_REAL:g}, not {value!r}.")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= self._far:
+            raise self._fail(f"{key} must be a number within ±{self._far:g}, not {value!r}.")
         return float(value)
 
     @property
@@ -166,7 +166,7 @@ class Real(Ordered):
 
     @property
     def width(self) -> float:
-        """Width of equal bins. Where there are many, the database computes edges from it as `edges` does."""
+        """Width of equal bins. If there are many, the database computes edges from it as `edges` does."""
         low, high, n_bins = self._equal_bins
         return (high - low) / n_bins
 
@@ -176,7 +176,7 @@ class Real(Ordered):
             return np.array(self.explicit_edges)
         low, high, n_bins = self._equal_bins
         if n_bins < MAX_EXPLICIT_EDGES:
-            # 0.3, not 0.1 three times: the doubles nearest to the decimals that people write.
+            # The doubles nearest to the decimals that people write: 0.3, not three times 0.1.
             first, last = Fraction(repr(low)), Fraction(repr(high))
             step = (last - first) / n_bins
             return np.array([float(first + k * step) for k in range(n_bins + 1)])
@@ -184,18 +184,10 @@ class Real(Ordered):
         edges[-1] = high
         return edges
 
-    def position(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
-
     def value_labels(self) -> list[str]:
-        shown = [f"{edge:.10g}" for edge in self.edges]
+        texts = [f"{edge:.10g}" for edge in self.edges]
         last = self.n_values - 1
-        return [f"[{shown[i]}, {shown[i + 1]}{']' if i == last else ')'}" for i in range(self.n_values)]
+        return [f"[{texts[i]}, {texts[i + 1]}{']' if i == last else ')'}" for i in range(self.n_values)]
 
     def _own_dict(self) -> dict[str, Any]:
         if self.explicit_edges is not None:

@@ -1,4 +1,4 @@
-"""The schema: which attributes a table has. Public knowledge, never read from the data."""
+"""The schema: the attributes of a table. Public knowledge, never read from the data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hdpview.domain.numbers import Integer, Real
 from hdpview.domain.places import located, open_places
 from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.domain.toml import toml_text
-from hdpview.errors import SchemaError, unknown_name
+from hdpview.errors import SchemaError, quoted, unknown_name
 
 MAX_ATTRIBUTES = 1_000
 MAX_LOG10_CELLS = 300  # block volumes stay within a double
@@ -40,15 +40,14 @@ _CLASSES: dict[str, type[Attribute]] = {
     cls.kind: cls for cls in (Integer, Real, Category, Boolean, Datetime, Date)
 }
 _LEARNT_FROM_DATA = "learnt_from_data"
-# what learning the schema privately cost, as text: exact, and the same in TOML and JSON
+# the cost of learning, as text, because that is exact in TOML and JSON
 _LEARNT_FOR = ("learnt_epsilon", "learnt_delta")
-_COMMENTS = {_LEARNT_FROM_DATA: "drawn from the table itself: a view built on it is NOT private"}
 
 
 @dataclass(frozen=True)
 class Schema:
-    """Attributes in order. `learnt_from_data` marks a schema drawn from the table itself, which is not
-    private. `source` says how texts are written in the table.
+    """Attributes in order. `learnt_from_data` marks a schema read from the table itself, which is not
+    private. `source` is the format of texts in the table.
     """
 
     attributes: tuple[Attribute, ...]
@@ -78,16 +77,20 @@ class Schema:
                 "A schema needs at least one attribute. Add a table such as [attributes.age] with its "
                 "type and bounds."
             )
+        if stray := [each for each in self.attributes if not isinstance(each, Attribute)]:
+            raise SchemaError(
+                f"A schema must be a list of attributes such as hdpview.Integer, not {quoted(stray[0])}."
+            )
         if len(self.attributes) > MAX_ATTRIBUTES:
             raise SchemaError(
-                f"A schema has at most {MAX_ATTRIBUTES:,} attributes; this one has {len(self.attributes):,}."
+                f"A schema can have {MAX_ATTRIBUTES:,} attributes; this one has {len(self.attributes):,}."
             )
         seen: dict[str, str] = {}
         for name in self.names:
             if name.casefold() in seen:
                 raise SchemaError(
-                    f"Attributes {seen[name.casefold()]!r} and {name!r} have the same name; SQL does "
-                    "not tell them apart."
+                    f"Attributes {seen[name.casefold()]!r} and {name!r} have the same name in SQL, "
+                    "which ignores letter case."
                 )
             seen[name.casefold()] = name
         if sum(math.log10(size) for size in self.sizes) > MAX_LOG10_CELLS:
@@ -121,7 +124,7 @@ class Schema:
         return iter(self.attributes)
 
     def index(self, name: str) -> int:
-        """Position of an attribute, by its name; letter case matters only where the exact name is absent."""
+        """Position of an attribute by name; letter case is ignored if the exact name is absent."""
         if name in self.numbers:
             return self.numbers[name]
         folded = [i for i, known in enumerate(self.names) if known.casefold() == name.casefold()]
@@ -147,23 +150,23 @@ class Schema:
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Schema:
-        """The inverse of `to_dict`. What a file says in short, such as lists in other files, is not read
-        here: a description may come from anywhere.
+        """The inverse of `to_dict`. Does not expand abbreviations such as lists in files, because a
+        description may come from anywhere.
         """
         known = ["attributes", "source", _LEARNT_FROM_DATA, *_LEARNT_FOR]
-        extra = set(description) - set(known)
-        if extra:
+        plain = dict(description) if isinstance(description, Mapping) else {}
+        if extra := set(plain) - set(known):
             raise SchemaError(unknown_name("key", min(map(str, extra)), known, "A schema has"))
-        attributes = description.get("attributes")
+        attributes = plain.get("attributes")
         if not isinstance(attributes, Mapping):
             raise SchemaError(
-                "A schema is a table `attributes` with one entry per column, such as [attributes.age]."
+                "A schema must have a table `attributes` with one entry per column, such as [attributes.age]."
             )
         return cls(
             (_attribute_from(name, entry) for name, entry in attributes.items()),
-            learnt_from_data=bool(description.get(_LEARNT_FROM_DATA, False)),
-            **{key: description.get(key) for key in _LEARNT_FOR},
-            source=TextFormat.from_dict(description.get("source", {})),
+            learnt_from_data=bool(plain.get(_LEARNT_FROM_DATA, False)),
+            **{key: plain.get(key) for key in _LEARNT_FOR},
+            source=TextFormat.from_dict(plain.get("source", {})),
         )
 
     @classmethod
@@ -191,7 +194,7 @@ class Schema:
     def from_toml(cls, text: str, folder: str | PathLike[str] = ".", name: str = "the schema") -> Schema:
         """Read the text of a schema file.
 
-        folder: where files that it names after an @ are looked for; name: what to call it in messages.
+        folder: of files that it names after an @; name: of the schema, for messages.
         """
         try:
             description = tomllib.loads(text)
@@ -205,9 +208,7 @@ class Schema:
             raise SchemaError(located(str(problem), text, name)) from None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the schema as TOML. A file that states this schema already stays as it is, comments included;
-        any other one is replaced.
-        """
+        """Write the schema as TOML. A file with the same schema stays unchanged, with its comments."""
         try:
             if Schema.load(path).to_dict() == self.to_dict():
                 return
@@ -216,11 +217,11 @@ class Schema:
         Path(path).write_text(self.to_toml(), encoding="utf-8")
 
     def to_toml(self) -> str:
-        return toml_text(self.to_dict(), _COMMENTS)
+        return toml_text(self.to_dict())
 
 
 def _cost(text: Any) -> str | None:
-    """A budget as text, such as 0.1 or 1/30; None where nothing was spent."""
+    """A budget as text, such as 0.1 or 1/30; None if nothing was spent."""
     if text is None:
         return None
     if not isinstance(text, str) or not re.fullmatch(

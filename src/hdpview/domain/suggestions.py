@@ -1,25 +1,25 @@
-"""Bounds and bins that a column's name suggests, where its first values agree.
+"""Bounds and bins that a column's name suggests and its first values confirm.
 
-The same list for every table. A suggestion is for a person to accept or to change; the check before a build
-finds what it would lose.
+The list is the same for every table. A person accepts or changes suggestions, and the check before a build
+shows what they would lose.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 Fields = dict[str, Any]
 
 
 def _name(pattern: str) -> re.Pattern[str]:
-    """A name that has one of these words in it, parted from others by anything that is no letter."""
+    """Match a name that contains one of these as a whole word."""
     return re.compile(rf"(^|[^a-z])({pattern})($|[^a-z])", re.IGNORECASE)
 
 
-# In this order: the first that fits counts. Only what nature or the calendar bounds, so that later values
-# hardly lie elsewhere. Fields of an attribute, whole or real, and what the first values have to lie between.
+# Pattern, fields of the attribute, and the range of the first values; the first match counts. Only quantities
+# with natural or calendar bounds, so that later values rarely lie outside.
 _NUMBERS: tuple[tuple[re.Pattern[str], Fields, tuple[float, float]], ...] = (
     (_name("percent|percentage|pct"), {"bins": "percent"}, (0, 100)),
     (_name("ages?|alter|age_years|age_at_[a-z]+"), {"bins": "age"}, (0, 120)),
@@ -40,15 +40,15 @@ _SEX = _name("sex|gender|geschlecht")
 
 
 def is_suggestive(name: str, kind: str | None) -> bool:
-    """Whether a column's name may suggest something, so that its first values are worth a look."""
-    is_number = kind in ("integer", "real") and any(pattern.search(name) for pattern, *_ in _NUMBERS)
-    return is_number or (kind == "category" and _SEX.search(name) is not None)
+    """Whether first values are read: texts may be dates, and a number's name may suggest bounds."""
+    is_number = kind in ("integer", "real")
+    return kind == "category" or (is_number and any(pattern.search(name) for pattern, *_ in _NUMBERS))
 
 
 def suggested_fields(name: str, kind: str | None, head: Sequence[str] = ()) -> Fields | None:
-    """Fields of an attribute on which a column's name and its first values agree; None where they do not.
+    """Fields of an attribute on which a column's name and first values agree; None if they do not.
 
-    head: first values, numbers in plain spelling. Without any, nothing is suggested.
+    head: first values, numbers in plain spelling. If there are none, nothing is suggested.
     """
     if kind == "boolean":
         return {}
@@ -59,14 +59,9 @@ def suggested_fields(name: str, kind: str | None, head: Sequence[str] = ()) -> F
         for pattern, fields, (low, high) in _NUMBERS:
             if pattern.search(name):
                 agrees = len(numbers) == len(head) and all(low <= number <= high for number in numbers)
-                return _for_kind(fields, kind) if agrees else None
+                needs_bins = kind == "real" and not {"every", "bins"} & set(fields)
+                return fields | ({"bins": 100} if needs_bins else {}) if agrees else None
     if kind == "category" and _SEX.search(name) and set(head) <= {*_FEMALE, *_MALE}:
         aliases = {"Female": list(_FEMALE[1:]), "Male": list(_MALE[1:])}
         return {"values": ["Female", "Male"], "other": "other", "aliases": aliases}
     return None
-
-
-def _for_kind(fields: Mapping[str, Any], kind: str) -> Fields:
-    """Real numbers need bins."""
-    needs_bins = kind == "real" and not {"every", "bins"} & set(fields)
-    return {**fields, "bins": 100} if needs_bins else dict(fields)

@@ -7,17 +7,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+_COMMENTS = {"learnt_from_data": "  # drawn from the table itself: a view built on it is NOT private"}
 _DATES = ("min", "max", "missing")  # of a datetime attribute: written as dates, without quotes
 
 
-def toml_text(description: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> str:
-    """A plain description of a schema as TOML.
-
-    comments: per key of the top level, what to say behind its value.
-    """
-    comments = comments or {}
+def toml_text(description: Mapping[str, Any]) -> str:
+    """A plain description of a schema as TOML."""
     facts = [
-        f"{key} = {toml_value(value)}" + (f"  # {comments[key]}" if key in comments else "")
+        f"{key} = {toml_value(value)}{_COMMENTS.get(key, '')}"
         for key, value in description.items()
         if not isinstance(value, Mapping)
     ]
@@ -41,12 +38,12 @@ def toml_table(header: str, fields: Mapping[str, Any]) -> str:
 
 
 def toml_key(name: str) -> str:
-    """A name as a TOML key, quoted where it must be."""
+    """A name as a TOML key, quoted if necessary."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_string(name)
 
 
 def toml_string(text: str) -> str:
-    """A JSON string is a TOML string, save for DEL."""
+    """A text as a TOML string: a JSON string, except for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

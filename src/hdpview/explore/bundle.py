@@ -1,4 +1,4 @@
-"""The page's modules as one script, without comments and indentation; all else stays word for word."""
+"""Join the page's modules into one script, without comments and indentation, otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 _IMPORT = re.compile(r'^import \{([\w,\s]+)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
-# Comments stand on lines of their own.
+# Matches comments, which are on separate lines.
 _COMMENT = re.compile(r"^[ ]*(?://[^\n]*|/\*\*?[\s\S]*?\*/)\n", re.MULTILINE)
 _LINE_START = re.compile(r"^\s+", re.MULTILINE)
 _SEVERAL_EXPORTS = re.compile(r"^export (?:const|let) [^\n]*,\n  \w+ = ", re.MULTILINE)
@@ -15,7 +15,7 @@ _SEVERAL_EXPORTS = re.compile(r"^export (?:const|let) [^\n]*,\n  \w+ = ", re.MUL
 
 def bundled(entry: str, read: Callable[[str], str]) -> str:
     """A module and all that it imports as one script, each module after those that it imports from; it
-    becomes a function that returns what it exports. read: gives the text of a module.
+    becomes a function that returns its exports. read: returns the text of a module.
     """
     parts = []
     for name, text in _in_order(entry, read).items():

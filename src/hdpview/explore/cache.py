@@ -1,4 +1,4 @@
-"""Recent answers, kept up to a total size: those asked for longest ago go first."""
+"""Recent answers up to a total size; the least recently used are dropped first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kept = TypeVar("Kept")
 
 
 class LruCache(Generic[Kept]):
-    """A cache that several threads may use. most: what the sizes of all that is kept may add up to."""
+    """A thread-safe cache. most: maximum total size of all entries."""
 
     def __init__(self, most: int) -> None:
         self._most, self._total = most, 0
@@ -19,7 +19,7 @@ class LruCache(Generic[Kept]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> Kept | None:
-        """What is kept under a key, now the most recent; None if there is nothing."""
+        """The entry of a key, which becomes the most recent one; None if there is none."""
         with self._lock:
             if key not in self._kept:
                 return None
@@ -27,7 +27,7 @@ class LruCache(Generic[Kept]):
             return self._kept[key][0]
 
     def keep(self, key: Hashable, answer: Kept, size: int = 1) -> None:
-        """Keep an answer, and let old ones go."""
+        """Keep an answer, and drop the oldest ones if necessary."""
         with self._lock:
             self._total += size - self._kept.pop(key, (answer, 0))[1]
             self._kept[key] = answer, size

@@ -1,6 +1,6 @@
-"""Child processes: strangers' statements are evaluated there, within limits of time and memory.
+"""Child processes evaluate untrusted statements, within limits of time and memory.
 
-Messages are pickles with their length in front, over the child's standard input and output.
+Messages are pickles over the child's standard input and output.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import pickle
 import queue
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -18,25 +17,23 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any
 
 from hdpview.errors import HdpviewError, QueryError
 
 if TYPE_CHECKING:
     from hdpview.pview import PView
 
-# Bytes that a child may use beyond what it needs at rest. The largest array of an answer takes 400 MB.
+# Bytes that a child may use beyond those it uses when idle. The largest array of an answer takes 400 MB.
 MEMORY_BYTES = 2 * 2**30
 # Seconds that a child may take to start; three on an idle core.
 START_SECONDS = 120.0
 # Seconds of processor time for one call; of 435 everyday statements the slowest takes 1.
 CPU_SECONDS = 3.0
-# Seconds for one call where the machine is busy, or cannot limit processor time.
+# Seconds for one call if the machine is busy or cannot limit processor time.
 SECONDS = 15.0
-_TOO_LONG = "The statement takes longer than it may. Ask for less at once."
-_TOO_LARGE = "The statement needs more memory than it may use. Ask for less at once."
-_LENGTH = struct.Struct("!Q")
-
+_TOO_LONG = "The statement exceeds the time limit. Split it into several."
+_TOO_LARGE = "The statement exceeds the memory limit. Split it into several."
 
 _is_child = False
 
@@ -46,9 +43,9 @@ class ChildError(Exception):
 
 
 class Pool:
-    """Child processes that have the same views open; each answers one question at a time.
+    """Child processes with the same views open; each answers one question at a time.
 
-    recipe: module and name of a function that makes the object to ask from files of views, by their names.
+    recipe: module and name of the function that creates the object to call, from files of views by name.
     """
 
     def __init__(self, recipe: tuple[str, str], views: Mapping[str, PView], n_processes: int) -> None:
@@ -62,7 +59,7 @@ class Pool:
             self._idle.put(child)
 
     def start(self) -> None:
-        """Start all processes before anyone asks."""
+        """Start all processes before the first call."""
         starts = [threading.Thread(target=child.start) for child in self._children]
         for start in starts:
             start.start()
@@ -70,7 +67,7 @@ class Pool:
             start.join()
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """What a method of the object returns or raises, when a process is free."""
+        """Call a method of the object as soon as a process is free."""
         child = self._idle.get()
         try:
             return child.ask(method, *arguments)
@@ -85,9 +82,9 @@ class Pool:
 
 
 class Child:
-    """An object in a process of its own. It is made when it is first asked, and again if its process ends.
+    """An object in its own process. It is created at the first call, and again if its process ends.
 
-    module, name: the class or function that makes it. arguments: for that, picklable.
+    module, name: the class or function that creates it. arguments: of that function, picklable.
     """
 
     def __init__(self, module: str, name: str, *arguments: Any) -> None:
@@ -96,20 +93,23 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Make the object before it is asked."""
+        """Create the object before the first call."""
         with self._lock:
             if self._process is None:
                 self._start()
 
-    def ask(self, method: str, *arguments: Any, seconds: float = SECONDS) -> Any:
-        """What a method of the object returns or raises. QueryError if it takes too much time or memory."""
+    def ask(self, method: str, *arguments: Any, seconds: float | None = None) -> Any:
+        """Call a method of the object. QueryError if it takes too much time or memory.
+
+        seconds: its limit; SECONDS by default.
+        """
         with self._lock:
             if self._process is None:
                 self._start()
-            return self._exchange((method, arguments), seconds)
+            return self._exchange((method, arguments), SECONDS if seconds is None else seconds)
 
     def close(self) -> None:
-        """End the process, and whatever it is at."""
+        """End the process, even during a call."""
         if self._process is not None:
             self._process.kill()
         with self._lock:
@@ -167,7 +167,7 @@ class Child:
 
 @contextmanager
 def cpu_limit(seconds: float) -> Iterator[None]:
-    """In a child, end the process where a block uses more seconds of processor time; elsewhere do nothing."""
+    """In a child, end the process if a block uses more CPU time; elsewhere do nothing."""
     if not _is_child or not hasattr(signal, "setitimer"):
         yield
         return
@@ -180,10 +180,10 @@ def cpu_limit(seconds: float) -> Iterator[None]:
 
 def main() -> None:
     """Serve the parent until it closes the pipe."""
-    global _is_child  # the functions that limit work are called far from here
+    global _is_child  # functions deep in the call stack enforce the limits
     _is_child = True
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever else is printed must not get between messages
+    os.dup2(2, 1)  # other output must not get between messages
     try:
         module, name, arguments = _receive(source)
         served = _made(getattr(importlib.import_module(module), name), arguments, target)
@@ -195,7 +195,7 @@ def main() -> None:
 
 
 def _made(make: Any, arguments: tuple[Any, ...], target: Any) -> Any:
-    """The object to serve; None where it cannot be made, and the parent is told why."""
+    """The object to serve; None if creating it fails, and then the parent receives the error."""
     try:
         served = make(*arguments)
     except HdpviewError as problem:
@@ -219,7 +219,7 @@ def _called(method: Any, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
 
 
 def _limit_memory(n_bytes: int) -> None:
-    """Allow so many bytes beyond those that are in use, where the system can say so."""
+    """Limit memory to this many bytes beyond those in use, if the system supports it."""
     try:
         import resource
 
@@ -229,16 +229,11 @@ def _limit_memory(n_bytes: int) -> None:
         return
 
 
-def _send(pipe: Any, message: Any) -> None:
-    content = pickle.dumps(message)
-    pipe.write(_LENGTH.pack(len(content)))
-    pipe.write(content)
+def _send(pipe: IO[bytes], message: Any) -> None:
+    pipe.write(pickle.dumps(message))
     pipe.flush()
 
 
-def _receive(pipe: BinaryIO | Any) -> Any:
-    head = pipe.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        raise EOFError
-    content = pipe.read(*_LENGTH.unpack(head))
-    return pickle.loads(content)  # noqa: S301 from a process that we started, or that started us
+def _receive(pipe: IO[bytes]) -> Any:
+    """The next message from the parent or child process. Raises EOFError if it has ended."""
+    return pickle.load(pipe)  # noqa: S301

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import uvicorn
 
 from hdpview.errors import ViewFileError
-from hdpview.explore.answers import warm_up
-from hdpview.explore.server import create_app
+from hdpview.explore.page_answers import warm_up
+from hdpview.explore.page_server import create_app
 from hdpview.pview import PView
 
 _START_SECONDS = 20.0
@@ -51,7 +51,7 @@ class Explorer:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """End the explorer. Its page goes on showing what it showed."""
+        """End the explorer. An open page keeps its last content."""
         self._server.should_exit = True
         self._thread.join(timeout=_START_SECONDS)
         self._listener.close()

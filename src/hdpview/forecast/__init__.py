@@ -10,11 +10,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from hdpview.build import check_schema
 from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.domain import Schema
 from hdpview.errors import BudgetError, DataError, MethodError
-from hdpview.forecast.plan import TablePlan, table_plan
 from hdpview.forecast.result import Error, Estimate
+from hdpview.forecast.table_plan import TablePlan, table_plan
 from hdpview.forecast.trial import Trial
 from hdpview.methods import DEFAULT_METHOD, Method, chosen_method
 from hdpview.methods.mixture import Mixture
@@ -53,11 +54,14 @@ def estimate(
         **settings: settings of the method.
     """
     if isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 1:
-        raise DataError(f"n_rows must be a whole number from 1, not {n_rows!r}.")
+        raise DataError(f"n_rows must be a whole number of at least 1, not {n_rows!r}.")
     if (epsilon is None) == (error is None):
         raise BudgetError(
             "Give either epsilon, the budget, or error, the root mean square error that you want."
         )
+    check_schema(schema)
+    if error is not None and not (isinstance(error, (int, float)) and error > 0):
+        raise BudgetError(f"error must be a number of records above 0, not {error!r}.")
     chosen = chosen_method(method, settings, estimate)
     chosen = chosen if delta is None else with_delta(chosen, exact_delta(delta))
     # The name of the column that identifies persons does not matter here.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hdpview.counts.protocol import Counts, as_cells
+from hdpview.counts.exact_statistics import Counts, as_cells
 from hdpview.domain import Schema
 from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
@@ -14,6 +14,7 @@ from hdpview.privacy.noise import laplace_scale
 from hdpview.view.blocks import Blocks
 
 _CELLS_THAT_MAY_ALL_BE_LEAVES = 2**24
+_MOST_RECORDS_IN_CELLS = 2**61
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,16 @@ class Hdpview(PartitionSettings, Method):
             f"Use an epsilon below {largest:.3g}, or a bias_ratio above {self.bias_ratio:g}."
         )
 
+    def why_not_this_table(self, counts: Counts) -> str | None:
+        """Sums of 64 bits over blocks must not wrap around. [P7]"""
+        if as_cells(counts).exact_total <= _MOST_RECORDS_IN_CELLS:
+            return None
+        return "The table counts more records than the paper's method can add up. Use the method mixture."
+
     def release(
         self, counts: Counts, mechanism: Mechanism, engine: Engine, progress: Progress | None = None
     ) -> ViewRelease:
         parameters = PartitionParameters.choose(self, mechanism.total, counts.schema.n_cells)
-        blocks = mechanism.grow(as_cells(counts), parameters, engine, progress)
-        return ViewRelease(Blocks(*blocks, laplace_scale(parameters.epsilon_counts)), partition=parameters)
+        lower, upper, noisy, depth = mechanism.grow(as_cells(counts), parameters, engine, progress)
+        blocks = Blocks(lower, upper, noisy, depth, laplace_scale(parameters.epsilon_counts))
+        return ViewRelease(blocks, partition=parameters)

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 
 from hdpview.domain import Schema
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import Charge, Mechanism, Outcomes
 from hdpview.privacy.randomness import Randomness
-from hdpview.view.tables import Table
+from hdpview.view.released_tables import Table
 
 _SHARE = Fraction(1, 20)  # of the budget, for the number of persons and for each attribute
 _MAX_SHARE = Fraction(2, 5)  # of the budget, for all of them together

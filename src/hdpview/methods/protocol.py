@@ -11,9 +11,9 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.protocol import CellCounts, Counts
+from hdpview.counts.exact_statistics import CellCounts, Counts
 from hdpview.domain import Schema
-from hdpview.domain.tables import CodeBoxes
+from hdpview.domain.table_shapes import CodeBoxes
 from hdpview.errors import MethodError
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.parameters import PartitionParameters
@@ -25,18 +25,12 @@ from hdpview.query.estimate.estimates import sums_over_components
 from hdpview.query.question.batch import pack_boxes
 from hdpview.view.blocks import Blocks
 from hdpview.view.mixture import Mixture
-from hdpview.view.tables import Table
+from hdpview.view.released_tables import Table
 
 Floats = NDArray[np.float64]
 Reads = Literal["cells", "tables"]
-_PARTITION_FACTS = (
-    "epsilon_counts",
-    "epsilon_cut",
-    "n_private_cut_levels",
-    "converge_noise_scale",
-    "converge_bias_per_level",
-    "converge_threshold",
-)
+_CUT_FACTS = ("epsilon_counts", "epsilon_cut", "n_private_cut_levels")
+_CONVERGE_FACTS = ("converge_noise_scale", "converge_bias_per_level", "converge_threshold")
 
 
 class Engine(Protocol):
@@ -75,9 +69,9 @@ class ViewRelease:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """Public facts for the manifest, derived from the release or from the plan."""
+        """Public facts for the manifest, listed by name so that no further field is published by accident."""
         if self.partition is not None:
-            return {name: float(getattr(self.partition, name)) for name in _PARTITION_FACTS}
+            return {name: float(getattr(self.partition, name)) for name in (*_CUT_FACTS, *_CONVERGE_FACTS)}
         if isinstance(self.components, Blocks):
             return {}
         cells = [table.counts.size for table in self.tables if len(table.shape.attributes) > 1]
@@ -90,20 +84,12 @@ class ViewRelease:
 
     def answer(self, boxes: CodeBoxes) -> Floats:
         """Raw counts of blocks, as in the paper; estimates of a mixture."""
-        return sums_over_components(self.components, pack_boxes(boxes, self.components.sizes), self._counts)
+        return sums_over_components(
+            self.components, pack_boxes(boxes, self.components.sizes), self.components.raw_weight
+        )
 
     def marginal(self, attributes: Sequence[int]) -> Floats:
-        return self.components.grid(attributes, self._counts)
-
-    @property
-    def n_blocks(self) -> int:
-        """Number of components; with the paper's method these are blocks."""
-        return len(self.components)
-
-    @property
-    def _counts(self) -> Floats:
-        blocks = self.components
-        return blocks.noisy_counts.astype(np.float64) if isinstance(blocks, Blocks) else blocks.weight
+        return self.components.grid(attributes, self.components.raw_weight)
 
 
 class Method(Protocol):
@@ -149,8 +135,8 @@ def with_delta(method: Method, delta: Fraction) -> Method:
         return method
     if not hasattr(method, "delta"):
         raise MethodError(
-            f"The method {method.name} is purely private and cannot use a delta. Omit delta, "
-            "or use method='mixture'."
+            f"The method {method.name} satisfies pure differential privacy and cannot use a delta. "
+            "Omit delta, or use method='mixture'."
         )
     changed: Method = dataclasses.replace(method, delta=delta)  # type: ignore[type-var]
     return changed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from hdpview.partition.kernels import unmanaged
+from hdpview.partition.jitted import unmanaged
 
 # Relative rounding error of the arithmetic below, rounded up: a few tens of units in the last place.
 _ROUNDING = 2.0**-48
-# Smallest probability told apart from 0; below it, products of doubles underflow.
+# Smallest probability distinguished from 0; below it, products of doubles underflow.
 _LEAST_PROBABILITY = 1e-300
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from hdpview.partition.deviations import cut_deviations
-from hdpview.partition.kernels import left_of_cut, unmanaged, widest_side
+from hdpview.partition.jitted import left_of_cut, unmanaged, widest_side
 from hdpview.privacy.randomness import draw
 
 # The attribute of a cut that doubles cannot settle; it is then chosen in rational arithmetic. [P15]

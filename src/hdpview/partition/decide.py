@@ -1,11 +1,13 @@
 """The decisions of `grow` for one block, from whole-number statistics instead of rows.
 
-Used if the rows are on other machines, and where doubles cannot settle a decision. The same draws of the
-block's key meet the same numbers in the same functions, so the block is cut where `grow` would cut it.
+Used if the rows are on other machines, and where doubles cannot settle a decision. The arithmetic is
+rational. `grow` decides in doubles only where these give the same result for the same draws of the block's
+key, so the block is cut where `grow` would cut it. [P15]
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -14,30 +16,19 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import Codes
 from hdpview.partition import rational
-from hdpview.partition.converge import converges
-from hdpview.partition.cut import (
-    accepts,
-    by_inversion,
-    cut_blindly,
-    cut_number,
-    error_of_deviation,
-    propose,
-    sampling,
-)
-from hdpview.partition.deviations import dense_deviations, new_work, sparse_deviations, thresholds
+from hdpview.partition.cut import cut_blindly, cut_number, sampling
 from hdpview.partition.grow import ExactBlocks, grow, offsets_of
-from hdpview.partition.kernels import compiled, deviation_above, sparse_deviation, volume
+from hdpview.partition.jitted import volume
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.partition.top import add_above, add_statistics
 from hdpview.privacy.randomness import Uniform, draw, new_stream
 
 Integers = NDArray[np.int64]
-_Law = tuple[float, float]  # rate of the exponential mechanism, and the largest gain of a cut
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactStatistics:
-    """Sums over the rows of a block. Values of all attributes stand in one array, attribute by attribute.
+    """Sums over the rows of a block. One array has the values of all attributes, attribute by attribute.
 
     exact_n_above, exact_sum_above: cells with a count above the block's mean, and the records in them.
     exact_sums, exact_occupied: records and occupied cells per value of each attribute, shape (n_values,).
@@ -78,9 +69,7 @@ class _Block:
         self.exact_n_occupied = int(block.exact_last[0] - block.exact_first[0])
         self.exact_total = int(block.exact_sum[0])
         self.n_cells = rational.n_cells_of(self.lower, self.upper)
-        self.volume = float(volume(self.lower, self.upper))
         self.widest = int((self.upper - self.lower).max())
-        self.rounding = error_of_deviation(self.exact_total, self.exact_n_occupied, len(self.lower))
 
     def sides(
         self, a: int, cut: int, exact_n_left: int, exact_left_sum: int, at: int, above: ExactAbove | None
@@ -108,7 +97,7 @@ class PaperDecisions:
 
     @property
     def offsets(self) -> Integers:
-        """Where each attribute's values begin in an array over the values of all."""
+        """Start of each attribute's values in an array over the values of all."""
         return offsets_of(np.array(self.sizes, np.int32))
 
     def least_above(
@@ -128,10 +117,9 @@ class PaperDecisions:
             for v, records in enumerate(statistics.exact_sums[at : at + width - 1].tolist()):
                 exact_left_sum += records
                 left_cells = block.n_cells // width * (v + 1)
-                left[at + v] = rational.least_above_mean(exact_left_sum, left_cells)
-                right[at + v] = rational.least_above_mean(
-                    block.exact_total - exact_left_sum, block.n_cells - left_cells
-                )
+                right_sum, right_cells = block.exact_total - exact_left_sum, block.n_cells - left_cells
+                left[at + v] = exact_left_sum // left_cells + 1
+                right[at + v] = right_sum // right_cells + 1
         return left, right
 
     def cut(
@@ -156,77 +144,22 @@ class PaperDecisions:
     def _converges(self, block: _Block, statistics: ExactStatistics) -> bool:
         """`converge.converges` with its noise. [P4]"""
         n_above, sum_above = statistics.exact_n_above, statistics.exact_sum_above
-        deviation = _deviation(block.exact_total, n_above, sum_above, block.volume)
-        uniform, numbers = Uniform(block.key, 0), self.parameters.numbers[2:]
-        decision = converges(deviation, block.depth, *numbers, uniform.first, block.rounding)
-        if decision >= 0:
-            return bool(decision)
-        exact_deviation = rational.deviation(block.exact_total, n_above, sum_above, block.n_cells)
-        return rational.converges(exact_deviation, block.depth, self.parameters, uniform)
+        deviation = rational.deviation(block.exact_total, n_above, sum_above, block.n_cells)
+        return rational.converges(deviation, block.depth, self.parameters, Uniform(block.key, 0))
 
     def _cut_privately(
         self, block: _Block, statistics: ExactStatistics, above: ExactAbove | None
     ) -> tuple[int, int]:
         """`cut.cut_privately` from statistics. [P3]"""
-        total, n_occupied = block.exact_total, block.exact_n_occupied
-        rate, most_gain, is_flat = sampling(
-            block.lower, block.upper, total, n_occupied, block.volume, float(self.parameters.epsilon_cut)
-        )
+        exact_rows = block.exact_total, block.exact_n_occupied, float(volume(block.lower, block.upper))
+        *_, is_flat = sampling(block.lower, block.upper, *exact_rows, float(self.parameters.epsilon_cut))
+        sides = self._all_sides(block, statistics, above)
+        rate = rational.rate_of_cuts(self.parameters, block.n_cells)
         if is_flat:
-            return self._by_rejection(block, statistics, (rate, most_gain))
-        work, n_cuts = new_work(len(statistics.exact_sums), 0), 0
-        work.sums[:], work.occupied[:] = statistics.exact_sums, statistics.exact_occupied
-        if above is not None:
-            work.n_above_left[:], work.n_above_right[:] = above.exact_n_left, above.exact_n_right
-            work.sum_above[:] = above.exact_sum
-        for at, width in self._runs(block):
-            if above is not None and thresholds(at, width, total, block.volume, work) > 1:
-                dense_deviations(at, width, total, block.volume, work, n_cuts)
-            else:
-                sparse_deviations(at, width, total, n_occupied, block.volume, work, n_cuts)
-            n_cuts += width - 1
-        uniform = Uniform(block.key, 1)
-        chosen = by_inversion(work.deviations, n_cuts, rate, uniform.first, block.rounding)
-        if chosen < 0:
-            exact_rate = rational.rate_of_cuts(self.parameters, block.n_cells)
-            chosen = rational.cut_by_inversion(self._all_sides(block, statistics, above), exact_rate, uniform)
+            chosen = _by_rejection(block, sides, rate)
+        else:
+            chosen = rational.cut_by_inversion(sides, rate, Uniform(block.key, 1))
         return cut_number(block.lower, block.upper, chosen)  # type: ignore[no-any-return]
-
-    def _by_rejection(self, block: _Block, statistics: ExactStatistics, law: _Law) -> tuple[int, int]:
-        """`cut._by_rejection` from the histogram instead of the rows."""
-        lower, upper, key = block.lower, block.upper, block.key
-        stream, n_drawn = new_stream(), 1
-        draw(key, 0, stream)
-        while True:
-            a, v, _, is_accepted = propose(lower, upper, *law, key, n_drawn, stream)
-            if a < 0:
-                n_cuts = int((upper - lower - 1).sum())
-                a, v = cut_number(lower, upper, rational.proposed(n_cuts, Uniform(key, n_drawn)))
-            uniform = Uniform(key, n_drawn + 1)
-            if is_accepted or self._accepts(block, statistics, a, v, law, uniform):
-                return a, v
-            n_drawn += 2
-
-    def _accepts(
-        self, block: _Block, statistics: ExactStatistics, a: int, v: int, law: _Law, uniform: Uniform
-    ) -> bool:
-        low, high, total, n_occupied = (
-            block.lower[a],
-            block.upper[a],
-            block.exact_total,
-            block.exact_n_occupied,
-        )
-        at = int(self.offsets[a] + low)
-        left = slice(at, at + int(v - low))
-        n_left, left_sum = statistics.exact_occupied[left].sum(), statistics.exact_sums[left].sum()
-        sides = n_left, left_sum, n_occupied, total, block.volume
-        decision = accepts(uniform.first, low, high, v, *sides, *law)
-        if decision >= 0:
-            return bool(decision)
-        exact_most_gain = Fraction(2 * total * n_occupied * block.widest, block.n_cells)
-        exact_sides = block.sides(a, int(v), int(n_left), int(left_sum), at, None)
-        exact_rate = rational.rate_of_cuts(self.parameters, block.n_cells)
-        return rational.accepts(exact_sides, exact_most_gain, exact_rate, uniform)
 
     def _all_sides(
         self, block: _Block, statistics: ExactStatistics, above: ExactAbove | None
@@ -243,15 +176,25 @@ class PaperDecisions:
         return sides
 
     def _runs(self, block: _Block) -> list[tuple[int, int]]:
-        """Where the values of each attribute that can be cut begin, and how many there are."""
+        """Start and number of the values of each attribute that can be cut."""
         runs = zip(self.offsets + block.lower, block.upper - block.lower, strict=True)
         return [(int(at), int(width)) for at, width in runs if width > 1]
 
 
+def _by_rejection(block: _Block, sides: Sequence[rational.ExactSides], rate: Fraction) -> int:
+    """`cut._by_rejection`: the number of the cut."""
+    most_gain = Fraction(2 * block.exact_total * block.exact_n_occupied * block.widest, block.n_cells)
+    n_drawn = 1
+    while True:
+        number = rational.proposed(len(sides), Uniform(block.key, n_drawn))
+        if rational.accepts(sides[number], most_gain, rate, Uniform(block.key, n_drawn + 1)):
+            return number
+        n_drawn += 2
+
+
 def least_above_mean(block: ExactBlocks) -> int:
     """The least whole count above the mean of a block."""
-    n_cells = rational.n_cells_of(block.lower[0], block.upper[0])
-    return rational.least_above_mean(int(block.exact_sum[0]), n_cells)
+    return int(block.exact_sum[0]) // rational.n_cells_of(block.lower[0], block.upper[0]) + 1
 
 
 def decide_from_rows(
@@ -275,14 +218,3 @@ def decide_from_rows(
         add_above(*table, block.lower, block.upper, least[0][None], least[1][None], sides)
         above = ExactAbove(*sides.reshape(3, -1))
     return decisions.cut(block, statistics, above)
-
-
-@compiled
-def _deviation(total, n_above, sum_above, n_cells):  # type: ignore[no-untyped-def]
-    """As `kernels.absolute_deviation`, from the number and the sum of the cells above the mean.
-
-    If the mean is below 1, these are all occupied cells.
-    """
-    if total / n_cells < 1.0:
-        return sparse_deviation(total, n_above, n_cells)
-    return deviation_above(n_above, sum_above, total, n_cells)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.partition.kernels import compiled, mean_in_parts, sparse_deviation, unmanaged, widest_side
+from hdpview.partition.jitted import compiled, mean_in_parts, sparse_deviation, unmanaged, widest_side
 
 # Rows × cuts up to which reading every row for every cut is faster than sorting the rows first.
 _MAX_ROW_CUTS = 256
@@ -54,11 +54,11 @@ class CutWork(NamedTuple):
 @compiled
 def new_work(n_values, n_rows):  # type: ignore[no-untyped-def]
     """Scratch space for blocks with `n_values` values in all attributes together and up to `n_rows` rows."""
-    whole, bins = np.empty((8, n_values), np.int64), np.empty((3, n_values + _MAX_COUNT_BINS), np.int64)
+    arrays, bins = np.empty((8, n_values), np.int64), np.empty((3, n_values + _MAX_COUNT_BINS), np.int64)
     # Only dense blocks write to `ordered`; until then it takes no memory.
     deviations, ordered = np.empty(n_values, np.float64), np.empty(n_rows, np.int64)
-    wide, sums, occupied, least_left, least_right = whole[0], whole[1], whole[2], whole[3], whole[4]
-    above = whole[5], whole[6], whole[7], deviations, ordered, (bins[0], bins[1], bins[2])
+    wide, sums, occupied, least_left, least_right = arrays[0], arrays[1], arrays[2], arrays[3], arrays[4]
+    above = arrays[5], arrays[6], arrays[7], deviations, ordered, (bins[0], bins[1], bins[2])
     return CutWork(wide, sums, occupied, least_left, least_right, *above)
 
 
@@ -186,11 +186,12 @@ def _walk(n_rows, start, width, step, at_least, n_above, work):  # type: ignore[
     Rows are kept in bins by count, with bin edges at the thresholds. As a side grows, its mean and so its
     threshold move little; only the bins that the threshold passes are touched, a few steps per row in all.
     """
-    n_at, sum_at, edges = work.bins[0], work.bins[1], work.bins[2]
-    n_edges = _edges(start, width, at_least, edges)
+    n_at, sum_at = work.bins[0], work.bins[1]
+    edges = work.bins[2][: _edges(start, width, at_least, work.bins[2])]
     # If the thresholds span few counts, each count is a bin.
-    least, is_short = edges[0], edges[n_edges - 1] - edges[0] < len(edges) - 1
-    n_bins = edges[n_edges - 1] - least + 2 if is_short else n_edges + 1
+    least, span = edges[0], edges[len(edges) - 1] - edges[0]
+    is_short = span < len(n_at) - 1
+    n_bins = span + 2 if is_short else len(edges) + 1
     for b in range(n_bins):
         n_at[b] = 0
         sum_at[b] = 0
@@ -199,19 +200,22 @@ def _walk(n_rows, start, width, step, at_least, n_above, work):  # type: ignore[
     for _ in range(width - 1):
         for _ in range(work.occupied[value]):
             x = work.ordered[row]
-            own = min(max(x - least + 1, 0), n_bins - 1) if is_short else _number_up_to(edges, n_edges, x)
-            n_at[own] += 1
-            sum_at[own] += x
-            n_now += own > passed
-            sum_now += x * (own > passed)
+            if is_short:
+                bin_ = min(max(x - least + 1, 0), n_bins - 1)
+            else:
+                bin_ = np.searchsorted(edges, x, side="right")
+            n_at[bin_] += 1
+            sum_at[bin_] += x
+            n_now += bin_ > passed
+            sum_now += x * (bin_ > passed)
             row += step
         cut = value if step > 0 else value - 1
-        wanted = at_least[cut] - least if is_short else _number_up_to(edges, n_edges, at_least[cut] - 1)
-        while passed < wanted:
+        reached = at_least[cut] - least if is_short else np.searchsorted(edges, at_least[cut])
+        while passed < reached:
             passed += 1
             n_now -= n_at[passed]
             sum_now -= sum_at[passed]
-        while passed > wanted:
+        while passed > reached:
             n_now += n_at[passed]
             sum_now += sum_at[passed]
             passed -= 1
@@ -240,16 +244,3 @@ def _edges(start, width, at_least, edges):  # type: ignore[no-untyped-def]
         edges[n_edges] = edges[i]
         n_edges += edges[i] > edges[n_edges - 1]
     return n_edges
-
-
-@unmanaged
-def _number_up_to(edges, n_edges, x):  # type: ignore[no-untyped-def]
-    """Number of the rising `edges` that are at most x."""
-    low, high = 0, n_edges
-    while low < high:
-        middle = (low + high) // 2
-        if edges[middle] <= x:
-            low = middle + 1
-        else:
-            high = middle
-    return low

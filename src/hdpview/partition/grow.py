@@ -17,12 +17,12 @@ from hdpview.counts.sparse import Codes
 from hdpview.partition.converge import converges
 from hdpview.partition.cut import UNDECIDED, cut_blindly, cut_privately, error_of_deviation
 from hdpview.partition.deviations import new_work
-from hdpview.partition.kernels import absolute_deviation, compiled, new_scratch, split_rows, unmanaged, volume
+from hdpview.partition.jitted import absolute_deviation, compiled, new_scratch, split_rows, unmanaged, volume
 from hdpview.partition.parameters import PartitionParameters
 from hdpview.privacy.randomness import KEY_WORDS, child_keys, draw, new_stream
 
 ROOT_DEPTH = 1
-# Stands for a decision that has not been made yet.
+# Marks a decision that has not been made yet.
 _NOT_DECIDED = (-3, -3)
 
 
@@ -107,7 +107,7 @@ def _decide_exactly(*exact_rows_and_block: Any) -> tuple[int, int] | None:
 
 
 def offsets_of(upper: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Where each attribute's values begin in an array over the values of all, shape (n_attributes,)."""
+    """Start of each attribute's values in an array over the values of all, shape (n_attributes,)."""
     return np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
 
 
@@ -139,7 +139,7 @@ def _unpacked(packed: _Packed) -> ExactBlocks:
 
 @compiled
 def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):  # type: ignore[no-untyped-def]
-    """The loop: cut the depth-first first open block in two, or make it a leaf.
+    """The loop: take the first open block in depth-first order, and cut it in two or make it a leaf.
 
     Stops before a block that doubles cannot decide about, and returns True last.
     start: open blocks, the depth-first first one last. decided: the decision about that one, or _NOT_DECIDED.
@@ -164,7 +164,7 @@ def _grow(codes, counts, offsets, n_values, start, numbers, max_steps, decided):
             rows = codes, counts, first, last, offsets
             a, cut = _decide(*rows, lower, upper, depth, total, numbers, key, stream, work)
         if a == UNDECIDED:
-            n_open, max_steps = n_open + 1, max_steps + 1  # it stays open
+            n_open, max_steps = n_open + 1, max_steps + 1  # the block stays open
             return _with_room(leaves, n_leaves), _with_room(open_blocks, n_open), max_steps, True
         if a < 0:
             if n_leaves == len(leaves.facts):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.protocol import CellCounts
+from hdpview.counts.exact_statistics import CellCounts
 from hdpview.counts.sparse import local_cells
 from hdpview.machine import available_cores
 from hdpview.partition.grow import ExactBlocks, grow, root
@@ -41,9 +41,9 @@ class LocalEngine:
         """All leaves, in depth-first order. Rows of `counts` are reordered in place."""
         cells = local_cells(counts)
         codes, row_counts = cells.exact_codes, cells.exact_counts
-        whole = root(counts.schema.sizes, row_counts, key)
+        domain = root(counts.schema.sizes, row_counts, key)
         if len(row_counts) <= _ROWS_PER_TASK:  # faster than starting threads
-            return grow(codes, row_counts, whole, parameters)[0]
+            return grow(codes, row_counts, domain, parameters)[0]
         n_rows = len(row_counts)
         leaves: list[tuple[_Path, ExactBlocks]] = []
         running: dict[Future[tuple[ExactBlocks, ExactBlocks]], tuple[_Path, int]] = {}
@@ -55,7 +55,7 @@ class LocalEngine:
                 steps = 1 if size > _ROWS_PER_TASK else 2**62
                 running[pool.submit(grow, codes, row_counts, block, parameters, steps)] = (path, size)
 
-            start(whole, ())
+            start(domain, ())
             try:
                 while running:
                     for task in wait(running, return_when=FIRST_COMPLETED).done:

@@ -22,7 +22,7 @@ from fractions import Fraction
 from hdpview.errors import MethodError
 from hdpview.privacy.choice import exp_bounds
 
-# Decimal digits to which e^{−δ/λ} is bounded; doubles have 16.
+# Decimal digits of the bounds of e^{−δ/λ}; doubles have 16.
 _DIGITS = 40
 
 

@@ -52,11 +52,6 @@ def deviation(exact_total: int, exact_n_above: int, exact_sum_above: int, n_cell
     return 2 * (exact_sum_above - exact_n_above * Fraction(exact_total, n_cells))
 
 
-def least_above_mean(exact_total: int, n_cells: int) -> int:
-    """The least whole count above the mean."""
-    return exact_total // n_cells + 1
-
-
 def converges(
     exact_deviation: Fraction, depth: int, parameters: PartitionParameters, uniform: Uniform
 ) -> bool:

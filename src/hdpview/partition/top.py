@@ -1,4 +1,4 @@
-"""The top of a tree whose rows are spread over machines: its blocks, and which of them holds a row.
+"""The top of a tree whose rows are spread over machines: its blocks, and the lookup of a row's block.
 
 A row finds its block by walking down from the root, so cutting a block neither moves nor marks rows.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.partition.grow import ExactBlocks
-from hdpview.partition.kernels import compiled
+from hdpview.partition.jitted import compiled
 from hdpview.privacy.randomness import KEY_WORDS, child_keys
 
 
@@ -48,7 +48,7 @@ class Top:
         return left, left + 1
 
     def route(self, wanted: list[int]) -> Route:
-        """How rows find the nodes `wanted`, none of which is cut; slots are indexes of that list."""
+        """A lookup from rows to the nodes `wanted`, none of which is cut; slots are indexes of that list."""
         slot = np.full(len(self.blocks), -1, np.int32)
         slot[wanted] = np.arange(len(wanted), dtype=np.int32)
         cuts = (np.array(each, np.int32) for each in (self._attribute, self._cut, self._left))
@@ -109,14 +109,14 @@ def add_statistics(codes, counts, slots, offsets, least_above, out):  # type: ig
         slot, x = slots[i], counts[i]
         if slot < 0:
             continue
-        own = out[slot]
+        statistics = out[slot]
         if x >= least_above[slot]:
-            own[0] += 1
-            own[1] += x
+            statistics[0] += 1
+            statistics[1] += x
         for a in range(codes.shape[1]):
             at = 2 + offsets[a] + codes[i, a]
-            own[at] += x
-            own[at + n_values] += 1
+            statistics[at] += x
+            statistics[at + n_values] += 1
 
 
 @compiled
@@ -133,15 +133,15 @@ def add_above(codes, counts, slots, offsets, lower, upper, least_left, least_rig
         slot, x = slots[i], counts[i]
         if slot < 0:
             continue
-        own = out[slot]
+        statistics = out[slot]
         for a in range(codes.shape[1]):
             first, value = offsets[a] + lower[slot, a], codes[i, a] - lower[slot, a]
             n_cuts = upper[slot, a] - lower[slot, a] - 1
             for v in range(min(value, n_cuts)):
                 reaches = x >= least_right[slot, first + v]
-                own[n_values + first + v] += reaches
-                own[2 * n_values + first + v] += x * reaches
+                statistics[n_values + first + v] += reaches
+                statistics[2 * n_values + first + v] += x * reaches
             for v in range(value, n_cuts):
                 reaches = x >= least_left[slot, first + v]
-                own[first + v] += reaches
-                own[2 * n_values + first + v] += x * reaches
+                statistics[first + v] += reaches
+                statistics[2 * n_values + first + v] += x * reaches

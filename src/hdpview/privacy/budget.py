@@ -7,29 +7,29 @@ from fractions import Fraction
 
 from hdpview.errors import BudgetError, quoted
 
-# ε below would drown any table in noise; files of views refuse an ε far above.
+# A smaller ε would drown any table in noise; view files refuse an ε far above the largest.
 _LEAST_EPSILON = 1e-9
 _MOST_EPSILON = 1e6
-# A larger δ would lay whole records open now and then.
+# With a larger δ, a build could occasionally reveal a whole record.
 _MOST_DELTA = Fraction(1, 1000)
-# Characters of a number, and powers of ten: more would take an age to write out.
+# Maximum characters and powers of ten of a number; longer ones would take minutes to print.
 _LONGEST_NUMBER = 50
 _LARGEST_EXPONENT = 300
 
 
 def exact_epsilon(epsilon: float | str | Fraction) -> Fraction:
-    """The budget a person wrote, as the exact fraction they meant: 0.1 is one tenth."""
+    """Read ε as the exact fraction that was meant: 0.1 is one tenth."""
     exact = _exact(epsilon)
     if exact is None or not _LEAST_EPSILON <= exact <= _MOST_EPSILON:
         raise BudgetError(
             f"epsilon must be a positive number such as 1.0, not {quoted(epsilon)}. "
-            f"Smaller protects more; 0.1 to 2 is usual, {_LEAST_EPSILON:g} to {_MOST_EPSILON:g} possible."
+            f"Smaller values protect more; 0.1 to 2 is usual, {_LEAST_EPSILON:g} to {_MOST_EPSILON:g} valid."
         )
     return exact
 
 
 def exact_delta(delta: float | str | Fraction) -> Fraction:
-    """The δ a person wrote, as the exact fraction they meant; 0 for pure differential privacy."""
+    """Read δ as the exact fraction that was meant; 0 for pure differential privacy."""
     exact = _exact(delta)
     if exact is None or not 0 <= exact <= _MOST_DELTA:
         raise BudgetError(
@@ -40,7 +40,7 @@ def exact_delta(delta: float | str | Fraction) -> Fraction:
 
 
 def _exact(number: float | str | Fraction) -> Fraction | None:
-    """A number as people write it; None for other texts, and for what would take an age to write out."""
+    """Read a number; None for other texts, and for numbers too long to print."""
     if isinstance(number, Fraction):
         return number
     try:

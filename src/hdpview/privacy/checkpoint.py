@@ -1,15 +1,15 @@
-"""Outcomes on the disk, so that work that was paid for and breaks off is finished without paying again.
+"""Keep outcomes of draws on disk, so that an interrupted build can be finished without paying again.
 
-The file lies beside the ledger and holds released numbers alone: noisy tables, choices, public seeds. It
-begins with an order, the public facts that decide what is drawn. Work of the same order finds its outcomes
-there and draws only what is missing. The file goes when what was paid for has been written.
+The file lies beside the ledger and holds only released numbers: noisy tables, choices, public seeds. It
+begins with an order: the public facts that determine what is drawn. A later build with the same order reads
+these outcomes and draws only what is missing. The file is removed once the result has been written.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
-import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -17,49 +17,61 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview._version import __version__
 from hdpview.errors import BudgetError
 from hdpview.privacy.mechanism import Outcomes
 
-_log = logging.getLogger("hdpview")
-
 
 class Checkpoint(Outcomes):
-    """The outcomes of one charge. A file that cannot be written costs the chance to resume, nothing else."""
+    """The outcomes of one charge. If the file cannot be opened, nothing is charged and nothing is drawn
+    twice. A draw that cannot be kept ends the build, before anybody has seen it; a later one draws anew.
+    """
 
     def __init__(self, path: Path, order: dict[str, Any], *, resume: bool = False) -> None:
         super().__init__()
-        self.path, first = path, _line({"order": order})
+        self.path, first = path, _first_line(order)
         self._file: int | None = None
         try:
+            if not resume:
+                # Left over from a charge with this number that was never recorded.
+                path.unlink(missing_ok=True)
             self._file = os.open(path, os.O_RDWR | (0 if resume else os.O_CREAT | os.O_EXCL), 0o600)
             _lock(self._file)
             if resume:
-                self._read(path.read_bytes(), len(first))
+                self._read(len(first))
             else:
                 self._append(first)
-        except BlockingIOError:
-            self.close(remove=False)
-            raise BudgetError("That is still running. Wait for it to end.") from None
         except OSError as problem:
-            self._give_up(problem)
+            self.close(remove=False)
+            if isinstance(problem, BlockingIOError):
+                raise BudgetError("That is still running. Wait for it to end.") from None
+            raise BudgetError(
+                f"Cannot use {str(path)!r}, which stores draws until the view is written: "
+                f"{problem.strerror or problem}. Nothing more was spent."
+            ) from None
 
     def keep(self, purpose: str, terms: str, arrays: list[NDArray[Any]]) -> None:
-        super().keep(purpose, terms, arrays)
-        kinds = [(array.dtype.str, array.shape) for array in arrays]
-        record = _line({"purpose": purpose, "terms": terms, "arrays": kinds})
+        record = io.BytesIO()
+        record.write(_line({"purpose": purpose, "terms": terms, "n_arrays": len(arrays)}))
+        for array in arrays:
+            np.save(record, array, allow_pickle=False)
         try:
-            self._append(record + b"".join(array.tobytes() for array in arrays))
+            self._append(record.getvalue())
         except OSError as problem:
-            self._give_up(problem)
+            raise BudgetError(
+                f"Cannot write {str(self.path)!r} ({problem.strerror}), which stores the draws. Free some "
+                "space, and finish with --resume (resume=True)."
+            ) from None
+        super().keep(purpose, terms, arrays)
 
     def sync(self) -> None:
-        """Return when all of it is on the disk."""
+        """Return when everything is on disk."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 os.fsync(self._file)
 
     def close(self, *, remove: bool) -> None:
-        """Let go of the file; remove it when nothing is left to be resumed."""
+        """Close the file; remove it if nothing is left to resume."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -71,34 +83,24 @@ class Checkpoint(Outcomes):
         if self._file is not None and os.write(self._file, data) < len(data):
             raise OSError(28, "no space left on the disk")
 
-    def _give_up(self, problem: OSError) -> None:
-        _log.warning("Cannot write %s (%s): if this breaks off, it cannot be resumed.", self.path, problem)
-        self.close(remove=False)
-
-    def _read(self, data: bytes, at: int) -> None:
-        """Take in all whole records. What a dying process wrote of its last one is cut off."""
-        while (end := data.find(b"\n", at)) >= 0:
-            record = json.loads(data[at:end])
-            arrays, start = [], end + 1
-            for kind, shape in record["arrays"]:
-                dtype = np.dtype(kind)
-                stop = start + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-                if stop > len(data) or dtype.hasobject:
-                    break
-                arrays.append(np.frombuffer(data[start:stop], dtype).reshape(shape).copy())
-                start = stop
-            if len(arrays) < len(record["arrays"]):
-                break
-            super().keep(record["purpose"], record["terms"], arrays)
-            at = start
-        if self._file is not None:
-            os.ftruncate(self._file, at)
-            os.lseek(self._file, at, os.SEEK_SET)
+    def _read(self, at: int) -> None:
+        """Read all complete records. A last record that a killed process left incomplete is cut off."""
+        assert self._file is not None
+        with self.path.open("rb") as file, contextlib.suppress(ValueError, EOFError):
+            file.seek(at)
+            while True:
+                record = json.loads(file.readline())
+                arrays = [np.load(file, allow_pickle=False) for _ in range(record["n_arrays"])]
+                super().keep(record["purpose"], record["terms"], arrays)
+                at = file.tell()
+        self._unread = set(self._known)
+        os.ftruncate(self._file, at)
+        os.lseek(self._file, at, os.SEEK_SET)
 
 
 def is_of(path: Path, order: dict[str, Any]) -> bool:
-    """Whether a file holds outcomes of this order."""
-    first = _line({"order": order})
+    """Whether a file holds outcomes for this order."""
+    first = _first_line(order)
     try:
         with path.open("rb") as file:
             return file.read(len(first)) == first
@@ -107,12 +109,17 @@ def is_of(path: Path, order: dict[str, Any]) -> bool:
 
 
 def _lock(file: int) -> None:
-    """Hold a file until it is closed or the process ends; OSError where another process holds it."""
+    """Lock a file until it is closed or the process ends. Raises an OSError if another process holds it."""
     try:
         import fcntl
-    except ImportError:  # Windows has other locks; two processes then need a person who takes care
+    except ImportError:  # Windows has no such locks: nothing stops two processes from resuming one build
         return
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _first_line(order: dict[str, Any]) -> bytes:
+    """The paid order, and the version of hdpview, because another version might draw differently."""
+    return _line({"order": order, "version": __version__})
 
 
 def _line(content: dict[str, Any]) -> bytes:

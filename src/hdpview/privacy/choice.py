@@ -1,9 +1,9 @@
-"""Choices and yes-or-no decisions with exactly the law that the proof speaks of. [P15]
+"""Choices and yes-or-no decisions that follow exactly the distribution in the proof. [P15]
 
 A decision compares a uniform number U with boundaries that are real numbers, such as e^−x. Both are known to
-some bits; where these do not tell on which side U lies, U gets further bits from its key and the boundaries
-further digits, until no doubt is left. So the result is a function of the key and of exact numbers alone.
-Whoever decides millions of times does so in doubles first, with a bound on all of their errors.
+some bits. If these do not settle on which side U lies, U gets further bits from its key and the boundaries
+further digits, until they do. So the result is a function of the key and of exact numbers alone.
+Code that decides millions of times uses doubles first, with a bound on all of their errors.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from itertools import accumulate
 
 from hdpview.privacy.randomness import Bounds, Uniform
 
-# To which boundaries are looked at first.
+# Digits of boundaries at the first try.
 _FIRST_DIGITS = 40
 
-# From a number of digits to (at least, at most) of each boundary.
+# Returns a lower and an upper bound of each boundary, with a given number of digits.
 Boundaries = Callable[[int], Sequence[Bounds]]
 
 
@@ -26,10 +26,10 @@ def choose(scores: Sequence[Fraction], rate: Fraction, prior: Sequence[Fraction]
     """The exponential mechanism: i is drawn with probability ∝ prior_i · exp(rate · score_i). [P15]
 
     Args:
-        scores: one record moves each by their sensitivity Δ at most.
+        scores: one record changes each by at most their sensitivity Δ.
         rate: ε/2Δ.
         prior: public and positive.
-        uniform: decides.
+        uniform: the random number that decides.
     """
     best = max(scores)
 
@@ -51,8 +51,8 @@ def is_below(uniform: Uniform, boundary: Callable[[int], Bounds]) -> bool:
 
 
 def n_boundaries_up_to(uniform: Uniform, boundaries: Boundaries) -> int:
-    """How many of the rising `boundaries` are at most the uniform number: with more bits and digits until no
-    doubt is left, which ends with probability 1.
+    """Count the `boundaries`, in rising order, that are at most the uniform number. Uses more bits and digits
+    until the count is certain, which happens with probability 1.
     """
     n_blocks, digits = 1, _FIRST_DIGITS
     while True:
@@ -65,10 +65,10 @@ def n_boundaries_up_to(uniform: Uniform, boundaries: Boundaries) -> int:
 
 
 def exp_bounds(x: Fraction, digits: int) -> Bounds:
-    """e^−x for x ≥ 0, at least and at most, to so many digits behind the point.
+    """Lower and upper bounds of e^−x for x ≥ 0, with this many digits after the point.
 
     `decimal` rounds quotients and exponentials correctly. A quotient off by a relative 10^−p changes e^−x by
-    a relative x·10^−p; twenty digits more than are asked for leave room for that.
+    a relative x·10^−p; computing twenty extra digits leaves room for that.
     """
     if x == 0:
         return Fraction(1), Fraction(1)

@@ -1,9 +1,9 @@
-"""Exact values: what was counted in a table and has not been released.
+"""Exact values: counts of a table that have not been released.
 
-An `Exact` knows how much one record can change it, and gives its value to nobody but a `Mechanism`. It
-cannot become an array, a number, a text or a truth value; each attempt raises a TypeError. What methods
-need of it before noise is drawn are transforms that are `Exact` again. They compute in whole numbers, since
-doubles round, and then one record could move a score by more than it says.
+An `Exact` holds how much one record can change it, and reveals its value to a `Mechanism` only. It cannot
+become an array, a number, a text or a truth value; each attempt raises a TypeError. Before noise is drawn,
+methods can only transform it into another `Exact`. Transforms use whole numbers, because rounded doubles
+could let one record move a score by more than stated.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Records; sums of counts stop here. Far beyond any table, exact as a double, and no two tables get further
-# apart.
+# Records. Larger sums of counts are clipped. Far beyond any table, and exact as a double, so clipping never
+# increases the distance of two tables.
 MOST_RECORDS = 2**52
 
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise TypeError(
         "This value is exact: it was counted in the table and no noise has been added. "
-        "It can be released by a Mechanism, which charges for it, and in no other way."
+        "Only a Mechanism can release it, and charges for it."
     )
 
 
 class Exact:
-    """Whole numbers counted in the table. One record changes each by one at most, and all of them together by
-    `in_all`: by one in a table of counts, by more where entries overlap.
+    """Whole numbers counted in the table. One record changes each by at most one, and all of them together by
+    at most `in_all`: by one in a table of counts, by more if entries overlap.
     """
 
     __slots__ = ("_exact_value", "in_all")
@@ -43,7 +43,7 @@ class Exact:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Public: tables, boxes and blocks are chosen without looking at the table."""
+        """The shape, which is public, because tables, boxes and blocks are chosen without exact values."""
         return self._numbers.shape
 
     def total(self) -> Exact:
@@ -53,24 +53,24 @@ class Exact:
         return Exact(np.array([min(sum(self._numbers.reshape(-1).tolist()), MOST_RECORDS)]))
 
     def apart(self) -> Exact:
-        """The same entries, of which the caller vouches that a record counts in one at most."""
+        """The same entries. The caller guarantees that a record counts in at most one of them."""
         return Exact(self._exact_value)
 
     def errors(self, answers: Floats, group: Integers) -> Exact:
         """Σ |answer − count| per group, in whole records, shape (n_groups,). [P16]
 
-        group: of each entry. The caller vouches that a record counts in one entry of a group at most.
+        group: number of each entry's group. The caller guarantees at most one entry of a group per record.
         """
         sums = np.zeros(int(group[-1]) + 1, np.int64)
-        whole = np.rint(np.clip(answers, -MOST_RECORDS, MOST_RECORDS)).astype(np.int64)
-        np.add.at(sums, group, np.abs(whole - self._numbers))
+        rounded = np.rint(np.clip(answers, -MOST_RECORDS, MOST_RECORDS)).astype(np.int64)
+        np.add.at(sums, group, np.abs(rounded - self._numbers))
         return Exact(sums, in_all=len(sums))
 
     def nearness(self, expected: Integers, place: int, among: NDArray[np.bool_]) -> Exact:
         """Minus the distance from 0 of the `place`-th least of (entries − expected), per row of `expected`.
         [P16]
 
-        expected: shape (n, entries). among: the entries that count. An order statistic moves by no more
+        expected: shape (n, entries). among: the entries that count. An order statistic changes by no more
             than the entries do.
         """
         ordered = np.sort((self._numbers - expected)[:, among], axis=1)
@@ -94,8 +94,8 @@ class Exact:
 
 
 def unprotected(exact: Exact) -> NDArray[Any]:
-    """The value itself, for tables in which nobody's data are: invented ones and benchmarks.
+    """The value itself, for tables without personal data: invented ones and benchmarks.
 
-    A test of the architecture allows this name in `forecast` and outside the package alone.
+    A test of the architecture allows this name only in `forecast` and outside the package.
     """
     return exact._numbers

@@ -1,4 +1,4 @@
-"""Finer noise for a count that was released before, at the price of the difference alone. [P17]
+"""Release a count again with less noise, for the difference of the two budgets. [P17]
 
 Discrete Laplace noise of rate ε₁ is discrete Laplace noise of a larger rate ε₂ plus an independent
 variable w, which is 0 with probability A and otherwise discrete Laplace of rate ε₁:
@@ -6,9 +6,9 @@ variable w, which is 0 with probability A and otherwise discrete Laplace of rate
     a = e^−ε,  P_a(k) = (1 − a)/(1 + a) · a^|k|,  P_a₁ = P_a₂ ∗ (A·δ₀ + (1 − A)·P_a₁)
     A = a₂(1 − a₁)² / (a₁(1 − a₂)²)
 
-So the old release could have been made from the new one by adding w, and both together cost ε₂. Who holds
-the table knows the old noise z₁, and draws the new noise z₂ from its law given z₁. With z = |z₁| that law
-has four pieces: a point at z, and geometric tails on either side of a truncated geometric middle.
+So the old release could have been made from the new one by adding w, and both together cost ε₂. The table
+gives the old noise z₁, and the new noise z₂ is drawn from its law given z₁. With z = |z₁| that law has four
+pieces: a point at z, and geometric tails on either side of a truncated geometric middle.
 
          0             z
     ◀────┼─────────────┼────▶
@@ -19,6 +19,7 @@ As in `choice`, doubles decide where they can, and exact rationals where they ca
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from fractions import Fraction
 
 import numpy as np
@@ -33,10 +34,11 @@ Integers = NDArray[np.int64]
 # operations, and per unit of an exponent one more.
 _ROUNDING_UNITS = 64
 _UNIT = 2.0**-53
+_WHOLE_NUMBERS = range(-(2**61), 2**61)  # far beyond any noise
 
 
 def finer_noise(coarse: Integers, rate: Fraction, finer_rate: Fraction, key: NDArray[np.uint32]) -> Integers:
-    """Noise of rate `finer_rate` given that noise of `rate` was `coarse`, drawn exactly. [P17]
+    """Draw noise of rate `finer_rate`, exactly, given that the noise of rate `rate` was `coarse`. [P17]
 
     Args:
         coarse: the noise of the old release, shape (n,).
@@ -56,7 +58,7 @@ def finer_noise(coarse: Integers, rate: Fraction, finer_rate: Fraction, key: NDA
     near = law.inverse(distance, uniform)
     noise = near.astype(np.int64)
     for i in np.flatnonzero(~law.is_certain(distance, near, uniform)).tolist():
-        noise[i] = _exact_inverse(int(distance[i]), int(noise[i]), rate, finer_rate, Uniform(key, i))
+        noise[i] = _exact_inverse(int(distance[i]), rate, finer_rate, Uniform(key, i))
     return np.where(coarse < 0, -noise, noise)
 
 
@@ -91,7 +93,7 @@ class _Law:
         return np.asarray(mass / self.total(z))
 
     def inverse(self, z: Floats, uniform: Floats) -> Floats:
-        """The least k with P(finer noise ≤ k) > uniform, up to rounding: by the piece that it lies in."""
+        """The least k with P(finer noise ≤ k) > uniform, up to rounding, from the piece that contains it."""
         mass = uniform * self.total(z)
         with np.errstate(all="ignore"):
             left = np.floor(np.log(mass / self.tail) / self.both)
@@ -107,8 +109,8 @@ class _Law:
         return np.asarray(np.nan_to_num(solution, nan=0.0, posinf=2.0**62, neginf=-(2.0**62)))
 
     def is_certain(self, z: Floats, k: Floats, uniform: Floats) -> NDArray[np.bool_]:
-        """Whether doubles prove that k is the inverse: their errors, and the bits of U that they lack, do not
-        reach a boundary.
+        """Whether k is certainly the inverse: no boundary lies within the rounding errors of doubles and the
+        unknown bits of U.
         """
         size = (self.gap + self.both) * (z + np.abs(k) + 2)
         error = _UNIT * (_ROUNDING_UNITS + 4 * size)
@@ -117,27 +119,17 @@ class _Law:
         return np.asarray(above & below)
 
 
-def _exact_inverse(z: int, near: int, rate: Fraction, finer_rate: Fraction, uniform: Uniform) -> int:
-    """The least k with P(finer noise ≤ k) > U, from exact numbers; `near` is where to begin."""
+def _exact_inverse(z: int, rate: Fraction, finer_rate: Fraction, uniform: Uniform) -> int:
+    """The least k with P(finer noise ≤ k) > U, by bisection with exact numbers."""
 
     def exceeds(k: int) -> bool:
         return is_below(uniform, lambda digits: _exact_upto(k, z, rate, finer_rate, digits))
 
-    k = near
-    step = 1
-    while not exceeds(k):
-        k, step = k + step, 2 * step
-    low, step = k - 1, 1
-    while exceeds(low):
-        k, low, step = low, low - step, 2 * step
-    while k - low > 1:
-        between = (low + k) // 2
-        k, low = (between, low) if exceeds(between) else (k, between)
-    return k
+    return _WHOLE_NUMBERS[bisect_left(_WHOLE_NUMBERS, True, key=exceeds)]
 
 
 def _exact_upto(k: int, z: int, rate: Fraction, finer_rate: Fraction, digits: int) -> Bounds:
-    """P(finer noise ≤ k) given the coarser at z, at least and at most."""
+    """Lower and upper bounds of P(finer noise ≤ k), given the coarser noise z."""
     gap, both = finer_rate - rate, finer_rate + rate
     r, q = exp_bounds(gap, digits), exp_bounds(both, digits)
     end = exp_bounds(gap * z, digits)
@@ -171,5 +163,5 @@ def _times(x: Bounds, y: Bounds) -> Bounds:
 
 
 def _over(x: Bounds, y: Bounds) -> Bounds:
-    """x/y for positive numbers; no upper bound where y may be 0 as far as its digits show."""
+    """Bounds of x/y for positive numbers; the upper one is infinite if the lower bound of y is 0."""
     return x[0] / y[1], x[1] / y[0] if y[0] else Fraction(10**30)

@@ -1,29 +1,31 @@
-"""What has been spent on each table, kept in a file: the budget that outlives a build.
+"""The budget spent on each table over all builds, kept in a file.
 
-Tables go by the name the curator gives them; nothing in the file is derived from the data. A charge is on the
-disk before any noise is drawn, and stays there whatever becomes of the work: what was lost half-way may still
-have been seen. Two builds at once queue for the file, so that together they cannot exceed a limit.
+Tables are listed under the names that the curator gives them; nothing in the file is derived from the data. A
+charge is on disk before any noise is drawn, and stays there even if the build fails, because somebody may
+have seen part of the result. Simultaneous builds queue for the file, so that together they cannot exceed a
+limit.
 
-A table has one ledger, whoever builds and from where: the file that HDPVIEW_LEDGER names, or else one beside
-the table's own file.
+A table has one ledger for all users and folders: the file that HDPVIEW_LEDGER names, or else one beside the
+table's own file.
 """
 
 from __future__ import annotations
 
 import glob
 import logging
+import math
 import os
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from hdpview.errors import BudgetError
 from hdpview.privacy.checkpoint import Checkpoint, is_of
@@ -31,22 +33,20 @@ from hdpview.privacy.mechanism import Outcomes
 
 LEDGER_NAME = "hdpview-ledger.sqlite"
 LEDGER_VARIABLE = "HDPVIEW_LEDGER"
-# Of δ, for a table whose limit nobody stated.
+# Limit of δ for a table without a stated limit.
 DEFAULT_DELTA_LIMIT = Fraction(1, 10**6)
-# For other builds that write at the same moment.
+# Characters of a view's fingerprint in the purpose of a charge: enough to tell all views of a ledger apart.
+_FINGERPRINT_DIGITS = 16
+# Seconds to wait for other builds that are writing.
 _WAIT_SECONDS = 60.0
-_VERSION = 3
-_SCHEMA = """
-CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT);
-CREATE TABLE charges (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
-    purpose TEXT NOT NULL, privacy_unit TEXT NOT NULL, max_rows INTEGER NOT NULL, charged_at TEXT NOT NULL,
-    state TEXT NOT NULL, view TEXT, not_private TEXT
-);
-"""
-# What each version added to the one before.
-_ADDED = (
-    "ALTER TABLE limits ADD COLUMN delta TEXT; ALTER TABLE charges ADD COLUMN not_private TEXT;",
+# Changes of the file's layout, by version.
+_VERSIONS = (
+    """CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL);
+    CREATE TABLE charges (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+        purpose TEXT NOT NULL, privacy_unit TEXT NOT NULL, max_rows INTEGER NOT NULL,
+        charged_at TEXT NOT NULL, state TEXT NOT NULL, view TEXT)""",
+    "ALTER TABLE limits ADD COLUMN delta TEXT; ALTER TABLE charges ADD COLUMN not_private TEXT",
     "CREATE TABLE salts (name TEXT PRIMARY KEY, salt TEXT NOT NULL)",
 )
 _NEW_CHARGE = (
@@ -54,21 +54,26 @@ _NEW_CHARGE = (
     "not_private) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _NEW_LEDGER = (
-    "NEW LEDGER %s started for the table %r: it knows of nothing that was spent before. "
+    "NEW LEDGER %s started for the table %r: it has no record of earlier spending. "
     f"If this table has a ledger elsewhere, name that one (ledger=, --ledger or {LEDGER_VARIABLE})."
 )
-_NEW_SALT = "INSERT OR IGNORE INTO salts SELECT account(?1), ?2 WHERE ?2 IS NOT NULL"
-BEGUN, FINISHED, FAILED, LOST = "begun", "finished", "failed", "lost"
-_Answer = TypeVar("_Answer")
+_REFINED_BEFORE = (
+    "This view was already refined, by charge {}; a second refinement would reveal more than it costs. "
+    "Refine the refined view, finish that refinement with --resume (resume=True) if it failed, or build a "
+    "new view, whose budget adds to that of this one."
+)
+_NEW_SALT = "INSERT OR IGNORE INTO salts SELECT table_key(?1), ?2 WHERE ?2 IS NOT NULL"
+_SALT = "SELECT salt FROM salts WHERE name = table_key(?)"
+BEGUN, FINISHED, FAILED = "begun", "finished", "failed"
 _log = logging.getLogger("hdpview")
 
 
 @dataclass(frozen=True)
 class Spent:
-    """One charge. state: `finished`; `failed`, where the work broke off; `lost`, where its view could not be
-    written; `begun`, where it is under way or was killed. All count.
+    """One charge. state: `finished`; `failed` if the build failed or its view could not be written; `begun`
+    while it is running, or if it was killed. All of them count.
 
-    not_private: why the promise does not hold for what was built, such as a test key; None where it does.
+    not_private: why the guarantee does not hold for the result, such as a test key; None if it does.
     """
 
     id: int
@@ -84,9 +89,8 @@ class Spent:
     not_private: str | None
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What may be spent on a table in all. epsilon: None where nothing was said."""
+class Limits(NamedTuple):
+    """The total budget of a table. epsilon: None if no limit was stated."""
 
     epsilon: Fraction | None
     delta: Fraction = DEFAULT_DELTA_LIMIT
@@ -94,7 +98,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A charge that is on the disk. spent: on the table in all, this charge included.
+    """A charge that is on disk. spent: on the table in total, including this charge.
 
     outcomes: what has been drawn for it; its file is kept until what was paid for has been written.
     """
@@ -107,82 +111,87 @@ class Receipt:
     outcomes: Outcomes
 
     def name_view(self, view: str | None) -> None:
-        """What was paid for is written, to the file `view` if it is one. Nothing is left to be resumed."""
+        """Record that the result was written, to the file `view` if it is a view, and end resuming."""
         self.ledger.settle(self.number, FINISHED, view)
         self.outcomes.close(remove=True)
 
     def lose_view(self) -> None:
-        """There is no view: it could not be written."""
-        self.ledger.settle(self.number, LOST)
+        """Record that the view could not be written."""
+        self.ledger.settle(self.number, FAILED)
 
 
 class Ledger:
-    """A file of limits and charges. Every operation opens it, so that nothing is held between them."""
+    """A file of limits and charges. Every operation opens it, so no connection stays open in between."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
 
     def limit(self, table: str) -> Limits:
-        return self._read(lambda con: _limit(con, table), Limits(None))
+        with self._open() as con:
+            return _limit(con, table)
 
     def tables(self) -> list[str]:
-        """The name of each table that has a limit or a charge, once, as it was written first."""
-        query = "SELECT name FROM charges UNION ALL SELECT name FROM limits"
-        names = self._read(lambda con: [str(name) for (name,) in con.execute(query)], list[str]())
-        return sorted({_account(name): name for name in reversed(names)}.values())
+        """The tables with a limit or a charge, each listed once, as first spelled."""
+        with self._open() as con:
+            names = con.execute("SELECT name FROM charges UNION ALL SELECT name FROM limits").fetchall()
+        return sorted({_table_key(name): str(name) for (name,) in reversed(names)}.values())
 
     def set_limit(self, table: str, epsilon: Fraction, delta: Fraction | None = None) -> None:
-        """State what may be spent on a table in all; of δ, by default 1e-6. What is spent stays spent."""
+        """Set the total budget of a table; the default limit of δ is 1e-6. Spent budget stays spent."""
         with self._write() as con:
             _check_amounts(epsilon, delta or Fraction(0))
-            limits = (("epsilon", epsilon), ("delta", delta))
-            for (what, limit), spent in zip(limits, _spent(con, _checked(table)), strict=True):
-                if limit is not None and spent > limit:
+            spent = _spent(_charges(con, _checked(table)))
+            for what, limit, used in zip(("epsilon", "delta"), (epsilon, delta), spent, strict=True):
+                if limit is not None and used > limit:
                     raise BudgetError(
-                        f"{_shown(spent)} of {what} has been spent on {table!r} already; its limit cannot "
-                        f"be {_shown(limit)}."
+                        f"{_shown(used)} of {what} has already been spent on {table!r}; its limit cannot be "
+                        f"{_shown(limit)}."
                     )
-            con.execute("DELETE FROM limits WHERE account(name) = account(?)", (table,))
+            con.execute("DELETE FROM limits WHERE table_key(name) = table_key(?)", (table,))
             row = (table, str(epsilon), None if delta is None else str(delta))
             con.execute("INSERT INTO limits VALUES (?, ?, ?)", row)
 
     def charges(self, table: str | None = None) -> list[Spent]:
         """All charges, oldest first."""
-        query = "SELECT * FROM charges WHERE ?1 IS NULL OR account(name) = account(?1) ORDER BY id"
-        return self._read(lambda con: [_charge(row) for row in con.execute(query, (table,))], [])
+        with self._open() as con:
+            return _charges(con, table)
 
     def salt(self, table: str) -> str | None:
-        """By which rows of each person in this table are chosen; None where no build has chosen any."""
-        query = "SELECT salt FROM salts WHERE name = account(?)"
-        return self._read(lambda con: (con.execute(query, (table,)).fetchone() or (None,))[0], None)
+        """The salt that selects each person's rows of this table; None if no build has selected any."""
+        with self._open() as con:
+            row = con.execute(_SALT, (table,)).fetchone()
+        return None if row is None else str(row[0])
 
     def spent(self, table: str) -> Fraction:
-        return self._read(lambda con: _spent(con, table)[0], Fraction(0))
+        return _spent(self.charges(table))[0]
 
-    def spent_delta(self, table: str) -> Fraction:
-        return self._read(lambda con: _spent(con, table)[1], Fraction(0))
+    def knows(self, table: str) -> bool:
+        return _table_key(table) in map(_table_key, self.tables())
 
     def describe(self, table: str, coming: Fraction | None = None) -> str:
         """One line for people: what is charged, what is left, and where the ledger is.
 
-        coming: what a build that begins now is going to charge; None where it has ended.
+        coming: the charge of a build that is about to begin; None after it.
         """
         spent, limit = self.spent(table), self.limit(table).epsilon
         left = "no limit is set" if limit is None else f"{_shown(limit - spent)} of {_shown(limit)} left"
-        if coming is None:
-            said = f"epsilon {_shown(spent)} spent on {table!r} in all"
-        else:
-            said = f"this build charges epsilon {_shown(coming)} to {table!r}; {_shown(spent)} spent so far"
-        return f"Budget: {said}, {left}. Ledger: {self.path}"
+        status = f"epsilon {_shown(spent)} spent on {table!r} in total"
+        if coming is not None:
+            status = f"this build charges epsilon {_shown(coming)} to {table!r}; {_shown(spent)} spent so far"
+        return f"Budget: {status}, {left}. Ledger: {self.path}"
 
     def check(self, table: str, epsilon: Fraction, delta: Fraction = Fraction(0)) -> None:
-        """Refuse, before any work, a budget that is not there; the charge checks again."""
-        name = _checked(table)
-        self._read(lambda con: _refuse_beyond_limit(con, name, epsilon, delta), None)
-        if not self.path.exists() and delta > DEFAULT_DELTA_LIMIT:
-            raise BudgetError(_beyond("delta", delta, name, DEFAULT_DELTA_LIMIT, DEFAULT_DELTA_LIMIT))
+        """Refuse a budget above the limit before any work; the charge checks it again."""
+        with self._open() as con:
+            _refuse_beyond_limit(con, _checked(table), epsilon, delta)
 
-    def charge(
+    def charge(self, *terms: Any, **more: Any) -> int:
+        """Spend a budget on a table permanently: on return it is on disk. Returns the charge's number."""
+        with self._charging(*terms, **more) as number:
+            return number
+
+    @contextmanager
+    def _charging(
         self,
         table: str,
         epsilon: Fraction,
@@ -192,30 +201,36 @@ class Ledger:
         delta: Fraction = Fraction(0),
         not_private: str | None = None,
         salt: str | None = None,
-    ) -> int:
-        """Spend a budget on a table, for good: on return it is on the disk. Returns the charge's number.
+        refined_view: str | None = None,
+    ) -> Iterator[int]:
+        """The number of a new charge, which is on disk at the end of the block.
 
-        not_private: why the promise will not hold for what is built; None where it will. salt: by which rows
-            of each person are chosen; kept, so that the same ones can be chosen again. [P11]
+        not_private: why the guarantee will not hold for the result; None if it will. salt: decides which rows
+            of each person are chosen; kept, so that a later build can choose the same ones. [P11]
+        refined_view: the fingerprint of the view to refine. A view is refined at most once. [P17]
         """
         moment, is_new = datetime.now(UTC).isoformat(timespec="seconds"), not self.path.exists()
         _check_amounts(epsilon, delta)
+        purpose += f", refining {refined_view[:_FINGERPRINT_DIGITS]}" if refined_view else ""
         row = (table, str(epsilon), str(delta), purpose, privacy_unit, max_rows, moment, BEGUN, not_private)
         with self._write() as con:  # [P12] looked up and written under one lock
             _refuse_beyond_limit(con, _checked(table), epsilon, delta)
-            number = con.execute(_NEW_CHARGE, row).lastrowid
+            earlier = con.execute("SELECT id FROM charges WHERE purpose = ?", (purpose,)).fetchone()
+            if refined_view and earlier is not None:
+                raise BudgetError(_REFINED_BEFORE.format(*earlier))
             con.execute(_NEW_SALT, (table, salt))
-        assert number is not None
+            if salt is not None and (salt,) not in con.execute(_SALT, (table,)):  # [P17]
+                raise BudgetError("Another build has just chosen the rows of each person. Repeat this one.")
+            yield int(con.execute(_NEW_CHARGE, row).lastrowid or 0)
         if is_new:
             _log.warning(_NEW_LEDGER, self.path, table)
-        return number
 
     def settle(self, number: int, state: str, view: str | None = None) -> None:
-        """Note what became of a charge. Where the ledger is busy, only the note is lost."""
-        noted = "UPDATE charges SET state = ?, view = coalesce(?, view) WHERE id = ?"
+        """Record how the work of a charge ended. If the ledger is busy, only this note is lost."""
         try:
             with self._write() as con:
-                con.execute(noted, (state, view, number))
+                note = "UPDATE charges SET state = ?, view = coalesce(?, view) WHERE id = ?"
+                con.execute(note, (state, view, number))
         except BudgetError as problem:
             _log.warning("Charge %d stays as it is in the ledger, and is %s: %s", number, state, problem)
 
@@ -223,22 +238,26 @@ class Ledger:
     def charged(
         self, table: str, epsilon: Fraction, *terms: Any, order: dict[str, Any], resume: bool = False
     ) -> Iterator[Receipt]:
-        """Work that was paid for: charged before it begins, settled by how it ends, never refunded. [P12]
+        """Paid work: charged before it begins, settled when it ends, never refunded. [P12]
 
-        terms: as of `charge`. order: what is paid for, in public words. resume: go on with the last charge of
-            this order whose outcomes are on the disk, and charge nothing.
+        terms: arguments of `charge`. order: public description of the paid work. resume: continue the last
+            charge with this order whose outcomes are on disk, and charge nothing.
         """
-        spent = self.spent(table) + (0 if resume else epsilon)
-        number = self._unfinished(table, order) if resume else self.charge(table, epsilon, *terms)
-        place = self._place_of(number)
-        outcomes = Checkpoint(place, order, resume=resume)
+        paid = (
+            nullcontext(self._to_resume(table, order)) if resume else self._charging(table, epsilon, *terms)
+        )
+        # The file of outcomes exists before the charge is on disk, so no charge lacks one.
+        with paid as number:
+            spent = self.spent(table) + (0 if resume else epsilon)
+            place = self._place_of(number)
+            outcomes = Checkpoint(place, order, resume=resume)
         try:
             yield Receipt(self, number, table, epsilon, spent, outcomes)
         except BaseException:
             self.settle(number, FAILED)
             how = "To finish it without paying again, repeat the command with --resume (resume=True)."
             _log.warning(
-                "Broken off after the charge: epsilon %s stays spent on %r, as charge %d of %s says. %s",
+                "Failed after the charge: epsilon %s stays spent on %r (charge %d in %s). %s",
                 *(_shown(epsilon), table, number, self.path, how if place.exists() else ""),
             )
             raise
@@ -247,62 +266,54 @@ class Ledger:
         finally:
             outcomes.close(remove=False)
 
-    def is_unfinished(self, table: str, order: dict[str, Any]) -> bool:
-        """Whether work of this order was paid for and broke off, so that it can be resumed."""
-        return any(is_of(self._place_of(charge.id), order) for charge in self.charges(_checked(table)))
+    def unfinished(self, table: str, order: dict[str, Any]) -> list[int]:
+        """Charges for work of this order that was interrupted and can be resumed, oldest first."""
+        return [each.id for each in self.charges(_checked(table)) if is_of(self._place_of(each.id), order)]
 
-    def _unfinished(self, table: str, order: dict[str, Any]) -> int:
-        left = [charge for charge in self.charges(_checked(table)) if self._place_of(charge.id).exists()]
-        for charge in reversed(left):
-            if is_of(self._place_of(charge.id), order):
-                return charge.id
+    def _to_resume(self, table: str, order: dict[str, Any]) -> int:
+        if of_order := self.unfinished(table, order):
+            return of_order[-1]
+        left = [charge for charge in self.charges(table) if self._place_of(charge.id).exists()]
         if not left:
             raise BudgetError(
-                f"Nothing that was paid for {table!r} is left to be resumed, as far as {str(self.path)!r} "
-                "shows. Leave out --resume (resume=True)."
+                f"The ledger {str(self.path)!r} has no interrupted charge on {table!r} to resume. Leave out "
+                "--resume (resume=True)."
             )
         listed = ", ".join(f"charge {charge.id}: {charge.purpose}" for charge in left)
         raise BudgetError(
-            f"What is left to be resumed for {table!r} is of another schema, method, budget or privacy unit "
-            f"({listed}). Resume with the same arguments."
+            f"The interrupted work on {table!r} has another schema, method, budget or privacy unit "
+            f"({listed}). Resume it with the same arguments."
         )
 
     def _place_of(self, number: int) -> Path:
-        return self.path.with_name(f"{self.path.stem}-charge-{number}.released")
-
-    def _read(self, work: Callable[[sqlite3.Connection], _Answer], if_absent: _Answer) -> _Answer:
-        if not self.path.exists():
-            return if_absent
-        with self._open() as con:
-            return work(con)
+        ledger = self.path.resolve()  # a link to it may lie elsewhere
+        return ledger.with_name(f"{ledger.name}-charge-{number}.released")
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
-        with self._open() as con:
+        """One transaction, which an exception undoes."""
+        with self._open(create=True) as con:
             con.execute("BEGIN IMMEDIATE")
-            try:
-                yield con
-                con.execute("COMMIT")
-            except BaseException:
-                if con.in_transaction:
-                    con.execute("ROLLBACK")
-                raise
+            yield con
+            con.execute("COMMIT")
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose commits survive a power cut. A new file is for its owner's eyes alone."""
+    def _open(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+        """A connection whose commits survive a power cut. Only its owner can read a new file.
+
+        If there is no file and none should be created, an empty ledger in memory takes its place.
+        """
         try:
-            if not self.path.exists():
+            is_there = self.path.exists()
+            if create and not is_there:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            con = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
-            try:
-                # The folder is synchronised too when the journal goes.
+            place = self.path if create or is_there else ":memory:"
+            with closing(sqlite3.connect(place, timeout=_WAIT_SECONDS, isolation_level=None)) as con:
+                # Also synchronise the folder when the journal is deleted.
                 con.execute("PRAGMA synchronous = EXTRA")
-                con.create_function("account", 1, _account, deterministic=True)
+                con.create_function("table_key", 1, _table_key, deterministic=True)
                 _prepare(con, self.path)
                 yield con
-            finally:
-                con.close()
         except sqlite3.Error as problem:
             raise BudgetError(
                 f"Cannot use the ledger {str(self.path)!r} ({problem}). Nothing more was spent than it shows."
@@ -310,34 +321,43 @@ class Ledger:
         except OSError as problem:
             raise BudgetError(
                 f"Cannot open the ledger {str(self.path)!r}: {problem.strerror or problem}. Name another "
-                f"file (ledger=, --ledger or {LEDGER_VARIABLE}), or keep none (ledger=False, --no-ledger)."
+                f"file (ledger=, --ledger or {LEDGER_VARIABLE}), or use none (ledger=False, --no-ledger)."
             ) from None
 
 
 def ledger_for(source: Any, table: str | None = None) -> Path | None:
-    """The ledger of a table for which none was named: HDPVIEW_LEDGER, or the one beside the table's file.
+    """The ledger of a table if none was named: HDPVIEW_LEDGER, or the one beside the table's file.
 
-    A table that is no file has one only where it has a name, given or in a catalogue: in the working
-    directory. None where there is none to be found.
+    A table that is not a file has a ledger in the working directory if it has a name, given or from a
+    catalogue; otherwise None.
     """
-    configured, place = os.environ.get(LEDGER_VARIABLE), _path_of(source)
+    place = None
+    if isinstance(source, (str, Path)) and not re.match(r"[a-zA-Z][\w+.-]+://", str(source)):
+        path = Path(source).expanduser()
+        place = path if path.exists() or glob.has_magic(str(source)) else None
     if place is None and table is None and not isinstance(source, str):
         return None
-    if configured:
-        return Path(configured).expanduser()
-    if place is None:
-        return Path(LEDGER_NAME)
-    return _folder_beside(place.resolve() if place.is_symlink() else place) / LEDGER_NAME
+    if place is None or os.environ.get(LEDGER_VARIABLE):
+        return default_ledger()
+    place = place.resolve() if place.is_symlink() else place
+    # `visits` and `visits/*.csv` are one table. Its ledger lies in the folder; earlier versions put that of
+    # `visits` beside it.
+    folder = place if place.is_dir() else _folder_beside(place)
+    inside, beside = folder / LEDGER_NAME, folder.resolve().parent / LEDGER_NAME
+    if place.is_dir() or name_of(source) == folder.resolve().name:
+        name = table or name_of(source)
+        return beside if Ledger(beside).knows(name) and not Ledger(inside).knows(name) else inside
+    return inside
 
 
 def default_ledger() -> Path:
-    """The ledger to show where no table is named: HDPVIEW_LEDGER's, or that of the working directory."""
+    """The ledger to show if no table is named: HDPVIEW_LEDGER, or that of the working directory."""
     return Path(os.environ.get(LEDGER_VARIABLE) or LEDGER_NAME).expanduser()
 
 
 def name_of(source: Any) -> str:
-    """The name of a table that has no other: its file's or folder's; of a pattern, what comes before the
-    first wildcard: `visits-*.parquet` is `visits`, and so is `visits/*.csv`.
+    """The default name of a table: that of its file or folder; for a pattern, the part before the first
+    wildcard: both `visits-*.parquet` and `visits/*.csv` are `visits`.
     """
     if not isinstance(source, (str, Path)):
         raise BudgetError("Name the table that the ledger is charged for, such as table='admissions'.")
@@ -345,104 +365,91 @@ def name_of(source: Any) -> str:
     if glob.has_magic(str(source)) and not path.exists():
         before = re.split(r"[*?\[]", path.name)[0].strip("-_. ")
         return before or _folder_beside(path).resolve().name or str(source)
-    ending = r"\.(parquet|pq|csv|tsv|jsonl|ndjson)(\.gz)?$"
+    ending = r"\.(parquet|pq|csv|tsv|jsonl|ndjson)(\.(gz|zst))?$"
     return re.sub(ending, "", path.resolve().name, flags=re.IGNORECASE) or str(source)
 
 
-def _path_of(source: Any) -> Path | None:
-    """Where a table lies, if it is files on this machine."""
-    if not isinstance(source, (str, Path)) or re.match(r"[a-zA-Z][\w+.-]+://", str(source)):
-        return None
-    path = Path(source).expanduser()
-    return path if path.exists() or glob.has_magic(str(source)) else None
-
-
 def _folder_beside(path: Path) -> Path:
-    """The folder that a file or folder lies in; of a pattern, the last one that is no pattern itself."""
-    plain = path.parent
-    while glob.has_magic(str(plain)) and not plain.exists():
-        plain = plain.parent
-    return plain
+    """The folder that contains a file or folder; for a pattern, the deepest folder before any wildcard."""
+    return next(up for up in path.parents if up.exists() or not glob.has_magic(str(up)))
 
 
 def _prepare(con: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file, or add what a ledger of an earlier version does not have."""
+    """Create the tables of a new file, or upgrade a ledger of an earlier version."""
     version = con.execute("PRAGMA user_version").fetchone()[0]
-    if version == _VERSION:
+    if version == len(_VERSIONS):
         return
-    is_new = version == 0 and not con.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if not 1 <= version < _VERSION and not is_new:
+    is_other = version == 0 and con.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if is_other or not 0 <= version < len(_VERSIONS):
         raise BudgetError(f"{str(path)!r} is not a ledger of this hdpview. Name another file.")
     con.execute("BEGIN IMMEDIATE")
-    # Unless another build did it while this one waited.
+    # Another process may have upgraded the ledger while this one waited.
     if con.execute("PRAGMA user_version").fetchone()[0] == version:
-        steps = _SCHEMA + _ADDED[-1] if is_new else "".join(_ADDED[version - 1 :])
-        for statement in filter(str.strip, steps.split(";")):
+        for statement in ";".join(_VERSIONS[version:]).split(";"):
             con.execute(statement)
-        con.execute(f"PRAGMA user_version = {_VERSION}")
+        con.execute(f"PRAGMA user_version = {len(_VERSIONS)}")
     con.execute("COMMIT")
 
 
 def _checked(table: str) -> str:
-    if not isinstance(table, str) or not _account(table) or len(table) > 200:
-        raise BudgetError(f"The name of a table is a text of 1 to 200 characters, not {table!r}.")
+    if not isinstance(table, str) or not _table_key(table) or len(table) > 200:
+        raise BudgetError(f"The name of a table must be a text of 1 to 200 characters, not {table!r}.")
     return table
 
 
-def _account(name: object) -> str:
-    """What two spellings of one name have in common: case, blanks and invisible signs open no new account."""
+def _table_key(name: object) -> str:
+    """The form that all spellings of a name share, without case, blanks and invisible characters."""
     plain = unicodedata.normalize("NFKC", str(name))
     return " ".join("".join(c for c in plain if unicodedata.category(c) != "Cf").casefold().split())
 
 
 def _check_amounts(epsilon: Fraction, delta: Fraction) -> None:
-    if epsilon <= 0 or delta < 0:
-        raise BudgetError(f"Epsilon is above 0 and delta not below: not {epsilon} and {delta}.")
+    if not (0 < epsilon < math.inf and 0 <= delta < math.inf):
+        raise BudgetError(f"Epsilon must be above 0, and delta 0 or more: not {epsilon} and {delta}.")
 
 
 def _amount(written: object) -> Fraction:
-    """A budget as the file holds it."""
+    """A budget as the file stores it."""
     with suppress(ValueError, ZeroDivisionError):
         if (amount := Fraction(str(written))) >= 0:
             return amount
-    raise BudgetError("The ledger was changed by hand: a budget in it is no number. Restore a copy of it.")
+    raise BudgetError("The ledger was changed by hand: a budget in it is not a number. Restore a copy.")
 
 
 def _limit(con: sqlite3.Connection, table: str) -> Limits:
-    query = "SELECT epsilon, delta FROM limits WHERE account(name) = account(?)"
+    query = "SELECT epsilon, delta FROM limits WHERE table_key(name) = table_key(?)"
     rows = con.execute(query, (table,)).fetchall()
     epsilons = [_amount(epsilon) for epsilon, _ in rows]
     deltas = [_amount(delta) for _, delta in rows if delta is not None]
     return Limits(min(epsilons, default=None), min(deltas, default=DEFAULT_DELTA_LIMIT))
 
 
-def _spent(con: sqlite3.Connection, table: str) -> tuple[Fraction, Fraction]:
-    """ε and δ of all charges of a table."""
-    query = "SELECT epsilon, delta FROM charges WHERE account(name) = account(?)"
-    epsilons, deltas = zip(("0", "0"), *con.execute(query, (table,)), strict=True)
-    return sum(map(_amount, epsilons), Fraction(0)), sum(map(_amount, deltas), Fraction(0))
+def _charges(con: sqlite3.Connection, table: str | None) -> list[Spent]:
+    """The charges of a table, or of all tables, oldest first."""
+    query = "SELECT * FROM charges WHERE ?1 IS NULL OR table_key(name) = table_key(?1) ORDER BY id"
+    return [
+        Spent(number, name, _amount(epsilon), _amount(delta), *rest)
+        for number, name, epsilon, delta, *rest in con.execute(query, (table,))
+    ]
+
+
+def _spent(charges: Sequence[Spent]) -> tuple[Fraction, Fraction]:
+    """Total ε and δ of these charges."""
+    return Fraction(sum(each.epsilon for each in charges)), Fraction(sum(each.delta for each in charges))
 
 
 def _refuse_beyond_limit(con: sqlite3.Connection, table: str, epsilon: Fraction, delta: Fraction) -> None:
     """[P12]"""
-    limit, (spent, spent_delta) = _limit(con, table), _spent(con, table)
-    if limit.epsilon is not None and epsilon > limit.epsilon - spent:
-        raise BudgetError(_beyond("epsilon", epsilon, table, limit.epsilon - spent, limit.epsilon))
-    if delta > 0 and delta > limit.delta - spent_delta:
-        raise BudgetError(_beyond("delta", delta, table, limit.delta - spent_delta, limit.delta))
-
-
-def _beyond(what: str, wanted: Fraction, table: str, left: Fraction, limit: Fraction) -> str:
-    how = f"limit {table} EPSILON" + (" --delta DELTA" if what == "delta" else "")
-    return (
-        f"{what} {_shown(wanted)} is more than is left for {table!r}: {_shown(left)} of {_shown(limit)}. "
-        f"Spend at most that, or raise the limit with hdpview ledger {how} if your rules allow it."
-    )
-
-
-def _charge(row: tuple[Any, ...]) -> Spent:
-    number, name, epsilon, delta, *rest = row
-    return Spent(number, name, _amount(epsilon), _amount(delta), *rest)
+    spent = _spent(_charges(con, table))
+    terms = zip(("epsilon", "delta"), (epsilon, delta), _limit(con, table), spent, strict=True)
+    for what, wanted, limit, own in terms:
+        if limit is not None and wanted > 0 and wanted > limit - own:
+            how = f"limit {table} EPSILON" + (" --delta DELTA" if what == "delta" else "")
+            raise BudgetError(
+                f"{what} {_shown(wanted)} is more than is left for {table!r}: {_shown(limit - own)} of "
+                f"{_shown(limit)}. Spend at most that, or raise the limit with hdpview ledger {how} if your "
+                "rules allow it."
+            )
 
 
 def _shown(epsilon: Fraction) -> str:

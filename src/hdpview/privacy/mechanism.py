@@ -1,11 +1,11 @@
-"""The mechanism: the one place that charges a budget, reads exact values and draws.
+"""The mechanism: the only place that charges a budget, reads exact values and draws.
 
 Each call names a purpose, charges an amount and draws with that same amount. A purpose is used once,
-nothing is drawn beyond the budget, and nothing may be left over at the end. Amounts are of ε; where the
-budget has a δ, of ρ of zero-concentrated privacy, which (ε, δ) buys as a whole. [P1] [P14]
+nothing is drawn beyond the budget, and nothing may be left over at the end. Amounts are ε or, if the budget
+has a δ, ρ of zero-concentrated privacy, into which (ε, δ) is converted as a whole. [P1] [P14]
 
-Noise comes from OpenDP's exact samplers. Under a test key keyed stand-ins of the same laws take their
-place, so that engines and implementations can be compared bit for bit.
+Noise comes from OpenDP's exact samplers. With a test key, keyed samplers of the same distributions replace
+them, so that engines and implementations can be compared bit for bit.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Integers = NDArray[np.int64]
 Draw = Callable[[], list[NDArray[Any]]]
 
 WITH_DELTA = "histograms and tables, with delta"
-# Entries of a long vector that are drawn at once: OpenDP takes lists, and about a second for so many.
+# Number of entries of a long vector drawn at once, which takes OpenDP about a second.
 _ENTRIES_AT_ONCE = 2**17
-# Records. Beyond this σ, a rounded normal variable is the discrete Gaussian for any test.
+# Records. Above this σ, no test can distinguish a rounded normal variable from the discrete Gaussian.
 _WIDEST_TABLE = 2**12
-# Least δ of a threshold: OpenDP rounds up to the last bit of 1.
+# Minimum δ of a threshold, because OpenDP rounds up to the last bit of 1.
 _LEAST_CERTIFIED_DELTA = Fraction(1, 2**53)
-# By this much OpenDP's certificate may be above what was asked for: it rounds up.
+# OpenDP rounds its certificates up; they may exceed the requested loss by this much.
 _CERTIFIED = 1 + Fraction(1, 10**9)
 NOTHING = Fraction(0), Fraction(0)  # ε and δ
 
@@ -53,43 +53,47 @@ class Charge:
     times: int = 1
     delta: Fraction = Fraction(0)
 
-    @property
-    def total(self) -> Fraction:
-        return self.epsilon * self.times
-
 
 class Outcomes:
-    """What was drawn so far, by purpose. `privacy/checkpoint.py` keeps them on the disk."""
+    """The draws so far, by purpose. `privacy/checkpoint.py` keeps them on the disk."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, list[NDArray[Any]]]] = {}
+        self._unread = set[str]()  # purposes that an interrupted build drew for, not asked for again so far
 
     def recall(self, purpose: str, terms: str) -> list[NDArray[Any]] | None:
-        """What was drawn for a purpose before; None if nothing was. terms: how, which has to be the same."""
+        """The earlier draw for a purpose; None if there is none. The terms of both draws must be equal.
+
+        Draws come in a fixed order, so nothing new is drawn before all earlier draws have been used.
+        """
         if purpose not in self._known:
+            if self._unread:
+                drawn = f"{purpose!r} is asked for where {min(self._unread)!r} was drawn before"
+                raise BudgetError(f"{drawn}: both reveal more than was charged. Resume on the first machine.")
             return None
+        self._unread.discard(purpose)
         then, arrays = self._known[purpose]
         if then != terms:
-            raise BudgetError(f"{purpose!r} was drawn as {then} before, and is asked for as {terms} now.")
+            raise BudgetError(f"{purpose!r} was drawn before with the terms {then}, not with {terms}.")
         return arrays
 
     def keep(self, purpose: str, terms: str, arrays: list[NDArray[Any]]) -> None:
         self._known[purpose] = terms, arrays
 
     def sync(self) -> None:
-        """Called when a mechanism has made its last draw."""
+        """Flush the draws to disk, after a mechanism's last one."""
 
     def close(self, *, remove: bool) -> None:
-        """Called when nothing more is drawn. remove: whether nothing is left to be resumed."""
+        """End the record of draws. remove: delete it, because nothing is left to resume."""
 
 
 class Mechanism:
     """One budget, its accounts and its randomness.
 
-    epsilon, delta: for all that one person has in the table, `max_rows` records at most. `total` and all
-        amounts are for one record. [P11]
-    before: ε and δ of Gaussian tables whose account goes on: ρ is what both budgets together buy beyond it.
-    outcomes: of work that broke off and is continued; what is in it is not drawn again.
+    epsilon, delta: for all records of one person, at most `max_rows`. `total` and all amounts are for one
+        record. [P11]
+    before: ε and δ spent earlier on Gaussian tables. The new ρ is that of both budgets minus the earlier one.
+    outcomes: draws of an interrupted build to continue; they are not drawn again.
     """
 
     def __init__(
@@ -129,12 +133,10 @@ class Mechanism:
     ) -> Integers:
         """A table of counts with noise on each, in its shape. [P6] [P8]"""
         _check_table(exact)
-        noise = self.noise(amount)
-
-        def draw() -> list[NDArray[Any]]:
-            return [self._with_noise(exact._exact_value, noise, purpose, progress)]
-
-        (noisy,) = self._once(purpose, amount, f"noise on {exact.shape}", draw)
+        noise, terms = self.noise(amount), f"noise on {exact.shape}"
+        (noisy,) = self._once(
+            purpose, amount, terms, lambda: [self._with_noise(exact._exact_value, noise, purpose, progress)]
+        )
         return noisy
 
     def refined(
@@ -143,7 +145,7 @@ class Mechanism:
         """Counts that were released before, again, with less noise for `amount` more. [P17]
 
         released, scale: the old release and the scale of its noise. The new noise has the scale of both
-        amounts together, and the old release is the new one with independent noise added.
+        amounts together. The old release equals the new one plus independent noise.
         """
         _check_table(exact)
         if self.law != "laplace" or released.shape != exact.shape:
@@ -162,8 +164,8 @@ class Mechanism:
 
     @staticmethod
     def could_have_released(exact: Exact, released: Integers, scale: float) -> bool:
-        """False if noise of this scale explains the difference once in 10¹² times at most. For the eyes of
-        the curator, who may hold the wrong table.
+        """False if noise of this scale explains the difference at most once in 10¹² times. For the curator
+        only, who may have the wrong table.
         """
         distance, n = np.abs(released - exact._exact_value).sum() / scale, released.size
         return bool(distance <= n + 10 * math.sqrt(n) + 30)
@@ -171,14 +173,12 @@ class Mechanism:
     def choose(self, purpose: str, scores: Exact, amount: Fraction, prior: NDArray[np.float64]) -> int:
         """The exponential mechanism: i with probability ∝ prior_i · exp(ε · score_i / 2). [P9] [P15]"""
         if self.law != "laplace":
-            raise BudgetError("Choices cost epsilon; this budget has a delta, and its accounts are in rho.")
+            raise BudgetError("Choices cost epsilon, but a budget with a delta is accounted in rho.")
         rate = amount / 2
 
         def draw() -> list[NDArray[Any]]:
-            exact_scores, weights = (
-                list(map(Fraction, each.tolist())) for each in (scores._exact_value, prior)
-            )
             uniform = Uniform(self._randomness.root_key("choice of " + purpose), 0)
+            exact_scores, weights = ([*map(Fraction, each.tolist())] for each in (scores._exact_value, prior))
             return [np.array([_choose(exact_scores, rate, weights, uniform)])]
 
         (chosen,) = self._once(purpose, amount, f"one of {len(prior)}", draw)
@@ -186,7 +186,7 @@ class Mechanism:
 
     def grow(
         self, counts: Any, growth: Any, engine: Any, progress: Progress | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], Integers, NDArray[np.int32]]:
+    ) -> list[NDArray[Any]]:
         """The paper's blocks: lower and upper bounds, counts with noise, and depths. [P3] [P4] [P6]
 
         growth: `PartitionParameters`. engine: grows blocks by them, with randomness from the key alone.
@@ -203,28 +203,28 @@ class Mechanism:
 
         self._charge("choose cuts", cuts, growth.n_private_cut_levels)
         self._charge("decide when to stop", growth.epsilon_converge)
-        lower, upper, noisy, depth = self._once("noise on counts", growth.epsilon_counts, "blocks", draw)
-        return lower, upper, noisy, depth
+        return self._once("noise on counts", growth.epsilon_counts, "blocks", draw)
 
     def frequent(self, purpose: str, texts: Exact, amount: Fraction, delta: Fraction) -> dict[str, int]:
-        """Noisy counts of texts that nobody listed beforehand: those that pass a threshold. [P13]
+        """Noisy counts of texts that are not listed beforehand, if they exceed a threshold. [P13]
 
-        texts: records of each. Those that one person alone has pass with probability δ at most.
+        texts: records of each. A text held by one person exceeds it with probability at most δ.
         """
         exact_counts = texts._exact_value
         if not isinstance(exact_counts, dict) or any("\0" in text for text in exact_counts):
-            raise BudgetError("Texts are counted by name, without a NUL, where OpenDP would end them.")
+            raise BudgetError("Remove NUL characters from texts: OpenDP would cut the texts off there.")
         k, epsilon = self.max_rows, amount * self.max_rows
 
         def draw() -> list[NDArray[Any]]:
             passed = _laplace_with_threshold(exact_counts, laplace_scale(amount), epsilon, delta, k)
-            return [np.array(list(passed), np.str_), np.array(list(passed.values()), np.int64)]
+            names = sorted(passed)  # in an order that does not depend on texts below the threshold
+            return [np.array(names, np.str_), np.array([passed[name] for name in names], np.int64)]
 
         names, counts = self._once(purpose, amount, "frequent texts", draw, delta)
         return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
     def rng(self, purpose: str) -> np.random.Generator:
-        """Randomness for post-processing, such as the start of a fit: no secret, and no part of any noise."""
+        """Randomness for post-processing, such as the start of a fit: not secret, no part of any noise."""
         (seed,) = self._recalled("public randomness: " + purpose, "a seed", lambda: [self._seed(purpose)])
         return np.random.default_rng(seed)
 
@@ -234,9 +234,9 @@ class Mechanism:
         return np.frombuffer(secrets.token_bytes(32), np.uint32)
 
     def close(self) -> tuple[Charge, ...]:
-        """What was spent, for one person. A remainder is an error: it would be accuracy thrown away."""
+        """The budget spent, for one person. A remainder is an error, because it would waste accuracy."""
         if self.remaining != 0:
-            raise BudgetError(f"{self.remaining} of {self.total} is left unspent: a mistake in the method.")
+            raise BudgetError(f"{self.remaining} of {self.total} was not spent: a mistake in the method.")
         self._outcomes.sync()
         if self.law == "gaussian":
             return (Charge(WITH_DELTA, self.epsilon, delta=self.delta),)  # [P14]
@@ -245,7 +245,7 @@ class Mechanism:
     def _once(
         self, purpose: str, amount: Fraction, terms: str, draw: Draw, delta: Fraction = Fraction(0)
     ) -> list[NDArray[Any]]:
-        """Charge for a purpose, then draw for it; or recall what was drawn before the build broke off."""
+        """Charge for a purpose, then draw for it; or recall the draw of an interrupted build."""
         self._charge(purpose, amount, delta=delta)
         return self._recalled(purpose, f"{terms} for {amount}", draw)
 
@@ -259,9 +259,9 @@ class Mechanism:
     def _charge(self, purpose: str, amount: Fraction, times: int = 1, delta: Fraction = Fraction(0)) -> None:
         """Spend `amount` of one record's budget on a purpose that was not used before. [P1]"""
         if purpose in self._spent:
-            raise BudgetError(f"{purpose!r} was drawn already, and what is drawn twice costs twice.")
+            raise BudgetError(f"{purpose!r} was already drawn; a second draw would cost budget again.")
         if amount <= 0 or delta < 0:
-            raise BudgetError(f"{purpose!r} cannot be had for {amount}: budgets are positive.")
+            raise BudgetError(f"{purpose!r} cannot be charged {amount}: charges must be positive.")
         spent_delta = sum((charge.delta for charge in self._charges.values()), Fraction(0))
         if amount > self.remaining or delta > self.delta - spent_delta:
             left = f"{float(self.remaining):g} of {float(self.total):g}"
@@ -287,13 +287,13 @@ class Mechanism:
 
 def _check_table(exact: Exact) -> None:
     if exact.in_all != 1:
-        raise BudgetError("A record is counted more than once here; noise is made for tables of counts.")
+        raise BudgetError("A record counts more than once here, but this noise is for tables of counts.")
 
 
 def _sampled(
     exact_counts: Integers, law: Law, scale: float, key: NDArray[np.uint32] | None, start: int
 ) -> Integers:
-    """Counts with noise of this scale on each. key: a test's, from whose draw 2·start on noise is made."""
+    """Counts with noise of this scale on each. key: a test key; noise uses its draws from 2·start on."""
     if key is not None:
         draws = np.empty(2 * len(exact_counts))
         draw_many(key, start // 4, draws)
@@ -315,7 +315,7 @@ def _sampled(
 def _laplace_with_threshold(
     exact_counts: dict[str, int], scale: float, epsilon: Fraction, delta: Fraction, k: int
 ) -> dict[str, int]:
-    """Counts with noise, those above a threshold that OpenDP certifies δ for, if k rows change."""
+    """Noisy counts above a threshold for which OpenDP certifies δ if k rows change."""
     import opendp.prelude as dp
 
     if delta < _LEAST_CERTIFIED_DELTA:
@@ -325,7 +325,7 @@ def _laplace_with_threshold(
         dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="i64")),
         dp.l01inf_distance(dp.absolute_distance(T="i64")),
     )
-    # k texts of one person, of which each passes with a probability of at most δ/k.
+    # One person can have k texts, each of which passes with probability at most δ/k.
     threshold = math.ceil(k + scale * math.log(k / float(delta)))
     while True:
         mechanism = dp.m.make_laplace_threshold(*space, scale=scale, threshold=threshold)

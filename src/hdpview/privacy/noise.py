@@ -1,7 +1,7 @@
-"""Laws of noise: what an amount of budget buys. Public formulas; nothing is drawn here.
+"""Noise distributions: the scale for an amount of budget. Public formulas; nothing is drawn here.
 
-Noise is discrete Laplace, P(z) ∝ exp(−|z|·ε), or, where a δ is spent, discrete Gaussian, P(z) ∝
-exp(−z²/2σ²). Both are whole numbers, so that no low bit of a fraction shows what was added to what.
+Noise is discrete Laplace, P(z) ∝ exp(−|z|·ε), or, if a δ is spent, discrete Gaussian, P(z) ∝ exp(−z²/2σ²).
+Both are whole numbers, so no low bits of a fraction reveal the noise.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from fractions import Fraction
 from typing import Literal
 
 Law = Literal["laplace", "gaussian"]
-# Records². Noise of less than a thousandth of a record is none; the bound keeps precisions finite where ε
-# is huge.
+# Records². Smaller variances are rounded up to it, which keeps precisions finite if ε is huge.
 _LEAST_VARIANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise on counts of which one record changes one by one. amount: ε for Laplace, ρ for Gaussian noise."""
+    """Noise on counts, of which one record changes one. amount: ε for Laplace, ρ for Gaussian noise."""
 
     law: Law
     amount: Fraction
@@ -41,7 +40,7 @@ def laplace_scale(epsilon: Fraction) -> float:
 
 
 def laplace_variance(epsilon: Fraction) -> float:
-    """Of discrete Laplace noise with P(z) ∝ exp(−|z|·ε)."""
+    """Variance of discrete Laplace noise with P(z) ∝ exp(−|z|·ε)."""
     q = math.exp(-float(epsilon))  # vanishes for large ε, where sinh(ε/2) would be too large for a double
     return 2 * q / math.expm1(-float(epsilon)) ** 2
 

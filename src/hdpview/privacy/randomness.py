@@ -3,16 +3,16 @@
 Every block has a key of its own: the root's comes from the operating system, a child's from its parent's by
 ChaCha20 (the tree construction of a pseudorandom function by Goldreich, Goldwasser and Micali). A block's
 draws are a stream under its key. So a view does not depend on the order of work, on threads or on the engine;
-a task that is retried draws the same numbers; and no two blocks share a stream, however deep the tree.
+a retried task draws the same numbers; and no two blocks share a stream, however deep the tree.
 
-The key is thrown away after the build. A fixed key is for tests: who knows it can subtract the noise.
+The key is discarded after the build. A fixed key is for tests: anyone who knows it can subtract the noise.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -22,18 +22,22 @@ from hdpview.jit import numba as nb
 
 KEY_WORDS = 8  # a key is 8 words of 32 bits
 _KEY_BYTES = 4 * KEY_WORDS
-_CHILDREN, _DRAWS, _FURTHER_BITS = 0, 1, 2  # purposes: the nonce of the stream cipher
-_DRAWS_PER_BLOCK, _BITS_PER_BLOCK = 8, 512
-_FIRST_BITS = 53  # of a uniform number, which a double holds
+# Purposes: the nonce of the stream cipher.
+_CHILDREN = 0
+_DRAWS = 1
+_FURTHER_BITS = 2
+_DRAWS_PER_BLOCK = 8
+_BITS_PER_BLOCK = 512
+_FIRST_BITS = 53  # bits of a uniform number, which fit a double
 
-Bounds = tuple[Fraction, Fraction]  # what a real number is at least and at most
+Bounds = tuple[Fraction, Fraction]  # lower and upper bound of a real number
 
 
 @dataclass(frozen=True)
 class Randomness:
     """The secret key of one build."""
 
-    _key: bytes
+    _key: bytes = field(repr=False)
     is_test: bool = False
 
     @classmethod
@@ -43,16 +47,13 @@ class Randomness:
 
     @classmethod
     def from_test_key(cls, test_key: bytes) -> Randomness:
-        """A key that anyone can derive again: for tests, and stamped on the view."""
+        """A reproducible key, for tests only; its use is recorded in the view."""
         return cls(hashlib.blake2b(test_key, digest_size=_KEY_BYTES).digest(), is_test=True)
 
     def root_key(self, purpose: str) -> NDArray[np.uint32]:
         """The key of the root of a tree, shape (8,). Different purposes have unrelated keys."""
         derived = hashlib.blake2b(purpose.encode(), key=self._key, digest_size=_KEY_BYTES).digest()
         return np.frombuffer(derived, dtype="<u4").astype(np.uint32)
-
-    def __repr__(self) -> str:
-        return f"Randomness({'test key' if self.is_test else 'secret'})"
 
 
 @nb.njit(cache=True, nogil=True, inline="always")
@@ -115,8 +116,8 @@ def _uniform(words, i):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def draw(key, i, stream):  # type: ignore[no-untyped-def]
-    """Draw `i` of a key's stream, a multiple of 2⁻⁵³ in [0, 1). Ask in order: `stream`, from `new_stream`,
-    holds the words of the last block.
+    """Draw `i` of a key's stream, a multiple of 2⁻⁵³ in [0, 1). Draw in ascending order: `stream`, from
+    `new_stream`, holds the words of the last block.
     """
     if i % _DRAWS_PER_BLOCK == 0:
         chacha20_block(key, i // _DRAWS_PER_BLOCK, (_DRAWS, 0, 0), stream)
@@ -139,21 +140,16 @@ def draw_many(key, first_block, out):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Uniform:
-    """A uniform number in [0, 1): draw `i` of a key, with as many bits as are asked for."""
+    """A uniform number in [0, 1): draw `i` of a key, with as many bits as needed."""
 
     key: NDArray[np.uint32]
     i: int
 
-    @property
-    def first(self) -> float:
-        """Its first 53 bits. The number itself lies less than 2⁻⁵³ above."""
-        drawn = np.empty(self.i % _DRAWS_PER_BLOCK + 1)
-        draw_many(self.key, self.i // _DRAWS_PER_BLOCK, drawn)
-        return float(drawn[-1])
-
     def bounds(self, n_blocks: int) -> Bounds:
-        """It lies in [at least, at most): known to 53 and 512 further bits for each block asked for."""
-        bits, n_bits, words = round(self.first * 2**_FIRST_BITS), _FIRST_BITS, np.empty(16, np.uint32)
+        """Bounds [low, high) of the number: 53 bits, and 512 more for each further block."""
+        drawn, words = np.empty(self.i % _DRAWS_PER_BLOCK + 1), np.empty(16, np.uint32)
+        draw_many(self.key, self.i // _DRAWS_PER_BLOCK, drawn)
+        bits, n_bits = round(float(drawn[-1]) * 2**_FIRST_BITS), _FIRST_BITS
         for block in range(n_blocks):
             nonce = (np.uint32(_FURTHER_BITS), np.uint32(self.i), np.uint32(0))
             chacha20_block(self.key, np.uint32(block), nonce, words)

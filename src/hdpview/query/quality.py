@@ -1,25 +1,22 @@
-"""What a view knows and does not know: errors by kind of question, and which attributes were counted
-together.
-"""
+"""The quality of a view: errors by kind of question, and which attributes were counted together."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.query.errors.kernels import MAX_TABLE_CELLS, cramers_v
-from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData, ViewPart
 from hdpview.view.mixture import Mixture
-from hdpview.view.tables import Table, pairs_inside
+from hdpview.view.released_tables import Table, pairs_inside
 
 
 class Known(NamedTuple):
-    """Attributes that were counted together, and how strongly they depend: 0 for not at all, 1 for
-    completely.
+    """Two attributes that were counted together, and the strength of their dependence: 0 for none, 1 for
+    complete.
     """
 
     attributes: tuple[str, ...]
@@ -28,12 +25,12 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class QualityReport:
-    """What was measured about a view's own errors.
+    """Measured errors of a view.
 
-    within: by kind of question, how many records 95 % of the answers are off at most.
-    measured: whether that was measured on the table; otherwise it is what other tables suggest.
+    within: by kind of question, the number of records within which 95% of the answers lie.
+    measured: whether this was measured on the table; otherwise it is estimated from other tables.
     known: pairs of attributes counted together, strongest dependence first; empty for views made of blocks.
-    n_pairs: how many pairs of attributes there are.
+    n_pairs: number of all pairs of attributes.
     groups: sets of attributes counted together in one table, the largest first.
     """
 
@@ -53,20 +50,12 @@ class QualityReport:
             {"attributes": list(each.attributes), "dependence": round(each.dependence, 4)}
             for each in self.known
         ]
-        return {
-            "within": dict(self.within),
-            "measured": self.measured,
-            "known": known,
-            "n_pairs": self.n_pairs,
-            "groups": [list(group) for group in self.groups],
-        }
+        return {**asdict(self), "known": known, "groups": [list(group) for group in self.groups]}
 
     def __str__(self) -> str:
         how = "measured on the table" if self.measured else "not measured; expected from other tables"
         lines = [f"Errors ({how}):"]
-        lines += [
-            f"  of {kind}, 95 % are within ±{error:,.0f} records" for kind, error in self.within.items()
-        ]
+        lines += [f"  of {kind}, 95% are within ±{error:,.0f} records" for kind, error in self.within.items()]
         if self.known:
             n_known, groups = (
                 len(self.known),
@@ -83,32 +72,32 @@ class QualityReport:
         return "\n".join(lines)
 
 
-# A sentence names no more pairs than these.
+# Maximum number of pairs that a sentence names.
 _MOST_NAMED = 6
 
 
 def inferred_note(view: ViewData, attributes: Iterable[int]) -> str | None:
-    """A sentence on the pairs among these attributes that no released table of a mixture holds together."""
+    """A sentence on the pairs among these attributes that no released table counts together."""
     asked = sorted(set(attributes))
     pairs = [(a, b) for i, a in enumerate(asked) for b in asked[i + 1 :] if _is_inferred(view, a, b)]
     if not pairs:
         return None
     names = view.schema.names
-    named = ", ".join(f"{names[a]} and {names[b]}" for a, b in pairs[:_MOST_NAMED])
-    more = f" and {len(pairs) - _MOST_NAMED} more pairs" if len(pairs) > _MOST_NAMED else ""
-    return f"Not counted together, so modelled, and may look weaker than it is: {named}{more}."
+    named = "; ".join(f"{names[a]} and {names[b]}" for a, b in pairs[:_MOST_NAMED])
+    more = f"; and {len(pairs) - _MOST_NAMED} more pairs" if len(pairs) > _MOST_NAMED else ""
+    return (
+        f"Relationships that were not counted are modelled and may look weaker than they are: {named}{more}."
+    )
 
 
 def _is_inferred(view: ViewData, a: int, b: int) -> bool:
-    return any(
-        not isinstance(part.components, Blocks)
-        and not any({a, b} <= set(table.attributes) for table in part.tables)
-        for part in view.parts
+    return not view.is_blocks and any(
+        not any({a, b} <= set(table.attributes) for table in part.tables) for part in view.parts
     )
 
 
 def quality_report(view: ViewData) -> QualityReport:
-    """What a view knows of its own errors. Of a merged view: of the part that errs most."""
+    """The quality of a view; for a merged view, that of the part with the largest errors."""
     within: dict[str, float] = {}
     for part in view.parts:
         for kind, error in part.quality.within.items():
@@ -126,8 +115,6 @@ def _groups(view: ViewData, part: ViewPart) -> tuple[tuple[str, ...], ...]:
 
 
 def _known(view: ViewData, part: ViewPart) -> tuple[Known, ...]:
-    if isinstance(part.components, Blocks):
-        return ()
     names = view.schema.names
     tables = [table for table in part.tables if len(table.attributes) == 2] + pairs_inside(part.tables)
     finest = {table.attributes: table for table in sorted(tables, key=lambda table: table.counts.size)}

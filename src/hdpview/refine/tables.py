@@ -1,40 +1,39 @@
-"""Spend more on a view: less noise on every table that it holds, and new tables for what people need. [P17]
+"""Spend more on a view: reduce the noise of every table in it, and add tables for the focus. [P17]
 
-The tables of a view were released with some noise. They are released again with less, such that the old ones
-could have been made from the new ones; so a view at ε₁ that is refined by ε₂ has the noise of one at ε₁ + ε₂.
-What is refined, and how far, follows from released numbers and from the curator's wishes alone.
+The view's tables are released again with less noise, such that the old counts could have been made from the
+new ones by adding noise. A view at ε₁ that is refined by ε₂ therefore has the noise of one built at ε₁ + ε₂.
+Which tables are refined, and how far, depends only on released numbers and on the focus.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 
-from hdpview.counts.protocol import Counts
+from hdpview.counts.exact_statistics import Counts
 from hdpview.domain import Schema
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.methods.mixture import Mixture, MixtureBuild
-from hdpview.methods.mixture.accounting import Accounting, split
 from hdpview.methods.mixture.bins import Axis, axes_of
 from hdpview.methods.mixture.measure import Measured, Measurements, measure
-from hdpview.methods.mixture.plan import Planner
+from hdpview.methods.mixture.plan import Planner, split
 from hdpview.methods.protocol import Engine, Progress, ViewRelease
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import NOTHING, Mechanism
 from hdpview.privacy.noise import Noise
 from hdpview.view.data import ViewPart
 from hdpview.view.mixture import Mixture as Components
-from hdpview.view.tables import Table
+from hdpview.view.released_tables import Table
 
-# Share of what is spent that goes to the tables of the focus; the rest makes all others finer.
+# Share of the budget for the tables of the focus; the rest reduces the noise of all others.
 _FOCUS_SHARE = Fraction(3, 5)
-# Records². Tables tell the number of records; the one that was released by itself is not kept.
+# Variance, in records², of the released number of records. It is not kept; tables imply the number.
 _UNKNOWN = 1e18
-# A table of the focus that would now have so many times the cells is measured anew.
+# Measure a new table for a focus if it would have more than this many times the cells of the old one.
 _MANY_MORE_CELLS = 2
 # Variance of rounding to whole numbers, in records².
 _ROUNDING = 1 / 12
@@ -42,24 +41,17 @@ _ROUNDING = 1 / 12
 
 @dataclass(frozen=True, eq=False)
 class Refinement(Mixture):
-    """The method with the released tables of the view that it refines, and the checksum of that view.
+    """Measures the released tables of a view again, with less noise. Has the fingerprint of that view.
 
-    focus: here also single attributes. before: ε and δ of tables with Gaussian noise.
+    focus: may also name single attributes. before: ε and δ of tables with Gaussian noise.
     """
 
     least_in_focus = 1
-    tables: tuple[Table, ...] = ()
+    tables: tuple[Table, ...] = field(default=(), repr=False)
     refined_view: str = ""
     before: tuple[Fraction, Fraction] = NOTHING
 
-    def __repr__(self) -> str:
-        return f"Refinement(of {self.refined_view}, focus={self.focus})"
-
     def why_not_this_table(self, counts: Counts) -> str | None:
-        """Why the counts cannot be those of the table that the view was built from; None if they can.
-
-        For the curator alone, before anything is charged: another table would be protected less.
-        """
         exact_tables = counts.exact_tables([table.shape for table in self.tables])
         return why_not_these([(e, t.counts, t.scale) for e, t in zip(exact_tables, self.tables, strict=True)])
 
@@ -71,12 +63,12 @@ class Refinement(Mixture):
         progress: Progress | None = None,
     ) -> ViewRelease:
         build = MixtureBuild(counts, (), mechanism, progress)
-        amounts, shapes, each = self._plan(counts.schema, build.accounting, build.rng)
+        amounts, shapes, each = self._plan(counts.schema, build.whole, build.rng)
         build.progress(None, "adding up tables")
         exact_tables = counts.exact_tables([table.shape for table in self.tables], build.progress)
         refined = [
-            _refined(mechanism, i, *own)
-            for i, own in enumerate(zip(exact_tables, self.tables, amounts, strict=True))
+            _refined(mechanism, i, *arguments)
+            for i, arguments in enumerate(zip(exact_tables, self.tables, amounts, strict=True))
         ]
         measured = _measurements(build.axes, refined)
         if shapes:
@@ -84,12 +76,12 @@ class Refinement(Mixture):
         tables = tuple(one.table for one in (*measured.histograms, *measured.tables))
         return ViewRelease(build.mixture(measured), tables)
 
-    def expected(self, part: ViewPart, schema: Schema, accounting: Accounting) -> ViewPart:
-        """The part with the noise that this refinement would leave, and the counts that the view expects."""
+    def expected(self, part: ViewPart, schema: Schema, whole: Noise) -> ViewPart:
+        """The part as it would be after refining: the remaining noise, and counts expected from the view."""
         assert isinstance(part.components, Components)
-        amounts, new, each = self._plan(schema, accounting, np.random.default_rng(0))
+        amounts, new, each = self._plan(schema, whole, np.random.default_rng(0))
         noises = [_noise(table, amount) for table, amount in zip(self.tables, amounts, strict=True)]
-        noises += [accounting.noise(each)] * len(new)
+        noises += [Noise(whole.law, each)] * len(new)
         tables = []
         for shape, noise in zip([*(table.shape for table in self.tables), *new], noises, strict=True):
             counts = np.rint(part.components.table(shape)).astype(np.int64)
@@ -97,72 +89,69 @@ class Refinement(Mixture):
         return replace(part, tables=tuple(tables))
 
     def _plan(
-        self, schema: Schema, accounting: Accounting, rng: np.random.Generator
+        self, schema: Schema, whole: Noise, rng: np.random.Generator
     ) -> tuple[list[Fraction], list[TableShape], Fraction]:
-        """What each table gets: in proportion to what it had, and a part of the focus where it is one; the
-        shapes of new tables, and what each of these gets.
+        """Divide the budget: the amount of each table, the shapes of new tables, and the amount of each.
+
+        Tables get amounts in proportion to their present ones. The finest table of a focus gets its share of
+        the focus in addition.
         """
         axes, names = axes_of(schema), schema.names
         groups = {tuple(sorted(names.index(name) for name in group)) for group in self.focus}
         focus = sorted(group for group in groups if all(axes[a].size > 1 for a in group))
-        for_focus = accounting.total * _FOCUS_SHARE if focus else Fraction(0)
+        for_focus = whole.amount * _FOCUS_SHARE if focus else Fraction(0)
         each = for_focus / max(1, len(focus))
-        cells = dict[tuple[int, ...], int]()
-        for table in self.tables:
-            cells[table.attributes] = max(table.counts.size, cells.get(table.attributes, 0))
+        cells = [table.counts.size for table in self.tables]
+        finest = dict[tuple[int, ...], int]()  # which table of these attributes has most cells
+        for i in sorted(range(len(cells)), key=lambda i: (-cells[i], i)):
+            finest.setdefault(self.tables[i].attributes, i)
         new = []
         if any(len(group) > 1 for group in focus):
-            known = [Measured(table, table.variance) for table in self.tables]
-            measured = _measurements(axes, known)
+            measured = _measurements(axes, [Measured(table, table.variance) for table in self.tables])
             tie_breakers = [rng.random(axis.size) for axis in axes]
-            planner = Planner(axes, measured.shares(), measured.total, accounting, tie_breakers)
+            planner = Planner(axes, measured.shares(), measured.total, whole, tie_breakers)
             planned = planner.shapes_of([group for group in focus if len(group) > 1], for_focus)
-            # Bins of a table stay as they are, so one that is to have many more is measured beside it.
-            new = [
-                shape
-                for shape in planned
-                if math.prod(shape.shape) > _MANY_MORE_CELLS * cells.get(shape.attributes, 0)
-            ]
-        finer = set(focus) - {shape.attributes for shape in new}
-        shares = split(accounting.total - for_focus, [_amount(table) for table in self.tables])
-        amounts = list[Fraction]()
-        for table, amount in zip(self.tables, shares, strict=True):
-            is_finest = table.attributes in finer and table.counts.size == cells[table.attributes]
-            finer -= {table.attributes} if is_finest else set()
-            amounts.append(amount + (each if is_finest else 0))
+            # The bins of a table never change, so a table with many more bins is measured beside it.
+            for shape in planned:
+                known = finest.get(shape.attributes)
+                if known is None or math.prod(shape.shape) > _MANY_MORE_CELLS * cells[known]:
+                    new.append(shape)
+        amounts = split(whole.amount - for_focus, [_amount(table) for table in self.tables])
+        for group in set(focus) - {shape.attributes for shape in new}:
+            amounts[finest[group]] += each
         return amounts, new, each
 
 
 def why_not_these(pairs: Sequence[tuple[Exact, np.ndarray, float]]) -> str | None:
-    """Why exact counts cannot be those that were released with noise of these scales; None if they can."""
+    """The reason why exact counts cannot be behind counts with noise of these scales, or None."""
     if all(Mechanism.could_have_released(*pair) for pair in pairs):
         return None
     return (
         "This is not the table that the view was built from, or it has changed since. Refine a view with "
-        "the same table. Of a newer one build a new view, and merge both where nobody is in both; see "
+        "the same table. For a newer table, build a new view, and merge both if nobody is in both; see "
         "docs/how-to/yearly.md."
     )
 
 
 def _amount(table: Table) -> float:
-    """What a table's noise cost: ε, or ρ."""
+    """The budget spent on a table: ε for Laplace noise, ρ for Gaussian noise."""
     return 1 / table.scale if table.noise == "laplace" else 1 / (2 * table.scale**2)
 
 
 def _noise(table: Table, amount: Fraction) -> Noise:
-    """The noise of a table for `amount` more."""
+    """The noise of a table after spending `amount` more on it."""
     return Noise(table.noise, Fraction(_amount(table)) + amount)
 
 
 def _measurements(axes: tuple[Axis, ...], tables: Sequence[Measured]) -> Measurements:
     measured = Measurements(axes, 1.0, _UNKNOWN)
-    measured.histograms = [one for one in tables if len(one.attributes) == 1]
-    measured.tables = [one for one in tables if len(one.attributes) > 1]
+    measured.histograms = [one for one in tables if len(one.table.attributes) == 1]
+    measured.tables = [one for one in tables if len(one.table.attributes) > 1]
     return measured
 
 
 def _refined(mechanism: Mechanism, i: int, exact: Exact, table: Table, amount: Fraction) -> Measured:
-    """A table with less noise. Gaussian noise loses nothing when it is drawn again: precisions add up."""
+    """Release a table with less noise. With Gaussian noise, a second release is averaged with the first."""
     heading = "less noise on tables"
     if table.noise == "gaussian":
         again = measure(mechanism, f"{heading}: {i}", exact, table.shape, amount)

@@ -3,109 +3,87 @@
     table ─ encode, group in each task ─▶ cells ─ group ─▶ chunks of 65,536 cells ─▶ statistics, subtrees
     table ─ encode ──────────────────────▶ chunks of rows, a few bytes each ───────▶ tables, counts of boxes
 
-Chunks stay on the workers. Spark moves a row of bytes far faster than a row per cell, and tasks read it as an
-array without a copy. Each partition adds up its own tables; only those tables travel.
+Chunks stay on the workers. Spark moves a row of bytes far faster than a row per cell, and tasks read it as
+arrays. Each partition adds up its own tables; only those tables travel.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hdpview.counts import check
-from hdpview.counts.ingest import READ_ALL, ReadOptions, cells_sql, check_columns, rows_sql
+from hdpview.counts.exact_statistics import CellCounts, Counts
+from hdpview.counts.ingest import (
+    READ_ALL,
+    ReadOptions,
+    all_rows_sql,
+    cells_sql,
+    check_columns,
+    limited_sql,
+    rows_sql,
+)
 from hdpview.counts.losses import SchemaWarning
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.rows import RowLayout, States
-from hdpview.counts.sources import run_on_batches, types_of_arrow
-from hdpview.counts.sparse import code_type
-from hdpview.counts.tally import BoxTally, TableTally, Tally, counts_of_boxes
+from hdpview.counts.sources import run_on_batches
+from hdpview.counts.tally import Ints, Tally
 from hdpview.domain import Schema
-from hdpview.domain.tables import CodeBoxes, TableShape
 from hdpview.errors import DataError
-from hdpview.privacy.exact import MOST_RECORDS, Exact
+from hdpview.privacy.exact import MOST_RECORDS
 from hdpview.progress import Progress
-from hdpview.spark import chunks as chunking
 from hdpview.spark import tasks
-from hdpview.spark.chunks import mapped
 from hdpview.spark.jobs import run_job, sums_by_slot
-from hdpview.spark.session import DataFrame, Session, spark_session
-
-Ints = NDArray[np.int64]
+from hdpview.spark.open_table import SparkTable, open_on_spark
+from hdpview.spark.session import RDD, DataFrame, Session, spark_session
 
 CHANGED = "The table changed while it was being read. Build from a copy that does not change."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _OnWorkers:
-    """Exact counts from chunks of rows or cells. chunks: how tasks read them."""
+class _OnWorkers(Counts):
+    """Exact counts from chunks on the workers. layout: of their rows or cells; exact_n: their number."""
 
     schema: Schema
     session: Session
-    chunks: Any
-    exact_chunks: DataFrame
+    layout: RowLayout
+    exact_chunks: RDD
+    exact_n: int
 
-    def exact_tables(self, shapes: Sequence[TableShape], progress: Progress | None = None) -> list[Exact]:
-        """Records per cell of each table, in its shape."""
-        tally = TableTally(tuple(shapes))
-        return tally.tables(self._exact(tally, progress, "Adding up tables"))
-
-    def exact_box_counts(self, boxes: CodeBoxes, progress: Progress | None = None) -> Exact:
-        """Records in each box, shape (n,)."""
-        return counts_of_boxes(self._exact(BoxTally(boxes), progress, "Counting records in boxes"))
-
-    def _exact(self, tally: Tally, progress: Progress | None, text: str) -> Ints:
-        task = tasks.Tallied(self.chunks, tally)
+    def exact_sums(self, tally: Tally, progress: Progress | None, text: str) -> Ints:
+        task = partial(tasks.tallied, layout=self.layout, tally=tally)
         lengths = [1, *tally.lengths]
         n_rows, *sums = sums_by_slot(self.session, self.exact_chunks, task, lengths, progress, text)
-        if int(n_rows[0]) != self._exact_n():
+        if int(n_rows[0]) != self.exact_n:
             raise DataError(CHANGED)
         held: Ints = np.minimum(np.concatenate([np.empty(0, np.int64), *sums]), MOST_RECORDS)
         return held
 
-    def _exact_n(self) -> int:
-        """Number of rows or cells in all chunks."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(exact)"  # sizes are exact values and must not be logged
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DistributedCounts(_OnWorkers):
-    """Occupied cells in chunks on the workers, each cell once; like `SparseCounts` on one machine.
+class DistributedCounts(_OnWorkers, CellCounts):
+    """Occupied cells, each once; like `SparseCounts` on one machine. exact_total: all records."""
 
-    exact_chunks: a DataFrame with columns codes, counts (see `chunks.chunk_arrays`), n and total: cells and
-        records of a chunk.
-    exact_n_cells, exact_total: all cells and records.
-    """
-
-    exact_n_cells: int
     exact_total: int
 
-    def _exact_n(self) -> int:
-        return self.exact_n_cells
+    @property
+    def exact_n_cells(self) -> int:  # type: ignore[override]
+        return self.exact_n
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistributedRows(_OnWorkers):
-    """Encoded rows in chunks on the workers; like `StreamedCounts` on one machine.
-
-    exact_chunks: a DataFrame with columns rows (see `RowLayout`) and states.
-    exact_states: what became of the values of each column.
-    """
+    """Encoded rows; like `StreamedCounts` on one machine. exact_states: outcomes of each column's values."""
 
     exact_states: States
-
-    def _exact_n(self) -> int:
-        return self.exact_states.exact_rows
 
 
 @contextmanager
@@ -114,18 +92,20 @@ def distributed_counts(
 ) -> Iterator[DistributedCounts]:
     """Count the occupied cells of a table on Spark and hold them on the workers until the block ends.
 
-    source: see `sources.open_on_spark`. master: see `session.spark_session`.
+    source: see `open_table.open_on_spark`. master: see `session.spark_session`.
     """
+    layout = RowLayout(schema.sizes, has_counts=True)
 
-    def chunked(frame: DataFrame, types: dict[str, str]) -> DataFrame:
-        task = partial(chunking.cells_of, sql=cells_sql(types, schema, options), schema=schema)
-        cells = mapped(frame, task, chunking.CELLS).groupBy("cell").sum("n").withColumnRenamed("sum(n)", "n")
-        return mapped(cells, partial(chunking.chunks_of_cells, schema=schema), chunking.CHUNK)
+    def chunked(table: SparkTable, rows: str) -> DataFrame:
+        task = partial(tasks.cells_of, sql=cells_sql(rows, schema, options), schema=schema)
+        cells = table.mapped(task, tasks.CELLS).groupBy("cell").sum("n").withColumnRenamed("sum(n)", "n")
+        gather = partial(tasks.chunks_of_cells, schema=schema, layout=layout)
+        return tasks.mapped(cells, gather, tasks.CHUNK)
 
-    step, reader = "Counting occupied cells", tasks.Chunks(len(schema), code_type(schema))
-    with _held(source, schema, options, master, chunked, ["n", "total"], step) as (session, chunks, rows):
-        n_cells, total = (sum(row[name] for row in rows) for name in ("n", "total"))
-        yield DistributedCounts(schema, session, reader, chunks, n_cells, total)
+    held = _held(source, schema, options, master, chunked, "Counting occupied cells")
+    with held as (session, chunks, sizes):
+        n_cells, total = (sum(size[i] for size in sizes) for i in (0, 1))
+        yield DistributedCounts(schema, session, layout, chunks, n_cells, total)
 
 
 @contextmanager
@@ -135,16 +115,13 @@ def distributed_rows(
     """Encode the rows of a table on Spark and hold them on the workers. See `distributed_counts`."""
     layout = RowLayout(schema.sizes, has_counts=options.limits.count is not None)
 
-    def chunked(frame: DataFrame, types: dict[str, str]) -> DataFrame:
-        sql = rows_sql(types, schema, options)
-        task = partial(chunking.chunks_of_rows, sql=sql, schema=schema, layout=layout)
-        return mapped(frame, task, chunking.CHUNK_OF_ROWS)
+    def chunked(table: SparkTable, rows: str) -> DataFrame:
+        task = partial(tasks.chunks_of_rows, sql=rows, schema=schema, layout=layout)
+        return table.mapped(task, tasks.CHUNK)
 
-    step = "Reading rows"
-    with _held(source, schema, options, master, chunked, ["states"], step) as (session, chunks, rows):
-        parts = [States.from_bytes(bytes(row["states"]), len(schema)) for row in rows]
+    with _held(source, schema, options, master, chunked, "Reading rows") as (session, chunks, parts):
         states = sum(parts, start=States.nothing(len(schema)))
-        yield DistributedRows(schema, session, tasks.RowChunks(layout), chunks, states)
+        yield DistributedRows(schema, session, layout, chunks, states.exact_rows, states)
 
 
 @contextmanager
@@ -153,54 +130,56 @@ def _held(
     schema: Schema,
     options: ReadOptions,
     master: str | None,
-    chunked: Callable[[DataFrame, dict[str, str]], DataFrame],
-    summaries: list[str],
+    chunked: Callable[[SparkTable, str], DataFrame],
     text: str,
-) -> Iterator[tuple[Session, DataFrame, list[Any]]]:
-    """The session, the chunks on its workers, and columns that summarize each chunk."""
+) -> Iterator[tuple[Session, RDD, list[Any]]]:
+    """The session, the chunks on its workers, and a summary of each chunk."""
     with spark_session(source, master, options.threads, options.memory_limit) as session:
         from pyspark import StorageLevel
-        from pyspark.sql import functions
 
-        with _opened(session, source, schema, options) as (frame, types):
-            if (unit := options.limits.unit) is not None:
-                # All rows of a person in one partition; 0.0 and -0.0 are one person. [P11]
-                person = _column(unit)
-                key = person + functions.lit(0.0) if types[unit] in ("float", "double") else person
-                frame = frame.where(person.isNotNull()).repartition(key)
-            chunks = chunked(frame, types).persist(StorageLevel.MEMORY_AND_DISK)
+        with _opened(session, source, schema, options) as table:
+            if options.limits.unit is None:
+                rows = rows_sql(table.types, schema, options)
+            else:  # all rows of a person in one partition [P11]
+                table = _by_person(table, schema, options)
+                rows = limited_sql("SELECT * FROM source", schema, options)
+            frame = chunked(table, rows)
+            # This may already run tasks: those before an exchange of rows.
+            chunks = run_job(session, lambda: frame.rdd, options.progress, text)
+            # Other storage levels would serialise the bytes again and compress them, which is slow.
+            chunks.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
-            yield session, chunks, run_job(session, chunks.select(*summaries).collect, options.progress, text)
+            summaries = run_job(session, chunks.map(itemgetter("summary")).collect, options.progress, text)
+            # pickled by our own tasks
+            yield session, chunks, list(map(pickle.loads, summaries))
         finally:
             chunks.unpersist()
 
 
+def _by_person(table: SparkTable, schema: Schema, options: ReadOptions) -> SparkTable:
+    """Outcomes of all rows that name a person, those of each person in one partition."""
+    names = ([] if options.limits.count is None else ["n"]) + [f"o_{i}" for i in range(len(schema))]
+    columns = pa.schema([("unit", pa.string()), *((name, pa.int64()) for name in names)])
+    listed = ", ".join(f"CAST({name} AS BIGINT) AS {name}" for name in names)
+    rows = all_rows_sql(table.types, schema, options)
+    query = f"SELECT unit, {listed} FROM ({rows}) AS encoded WHERE unit IS NOT NULL"
+    return SparkTable(table.mapped(partial(run_on_batches, query), columns).repartition("unit"), columns)
+
+
 @contextmanager
-def _opened(
-    session: Session, source: Any, schema: Schema, options: ReadOptions
-) -> Iterator[tuple[DataFrame, dict[str, str]]]:
-    """The columns that are asked for, and DuckDB's types."""
-    from hdpview.spark.sources import open_on_spark
-
-    limits = options.limits
+def _opened(session: Session, source: Any, schema: Schema, options: ReadOptions) -> Iterator[SparkTable]:
+    """The table, once its columns fit the schema."""
+    wanted, limits = options.wanted(schema), options.limits
     with ExitStack() as stack:
-
-        def opened() -> tuple[DataFrame, dict[str, str]]:
-            frame = stack.enter_context(
-                open_on_spark(session, source, options.wanted(schema), schema.source, limits.columns)
-            )
-            types = types_of_arrow(frame.limit(0).toArrow().schema)
-            check_columns(types, schema)
-            limits.check(types)
-            return frame.select(*map(_column, options.wanted(schema))), types
-
-        yield quoting_no_value(source, opened)
-
-
-def _column(name: str) -> Any:
-    from pyspark.sql import functions
-
-    return functions.col(f"`{name.replace('`', '``')}`")
+        table = quoting_no_value(
+            source,
+            lambda: stack.enter_context(
+                open_on_spark(session, source, wanted, schema.source, limits.columns)
+            ),
+        )
+        check_columns(table.types, schema)
+        limits.check(table.types)
+        yield table
 
 
 def check_on_spark(
@@ -210,35 +189,32 @@ def check_on_spark(
     master: str | None = None,
     states: States | None = None,
 ) -> list[SchemaWarning]:
-    """As `counts.check`, of a table on Spark: see `sources.open_on_spark` and `session.spark_session`."""
+    """Like `counts.check`, but for a table on Spark. See `distributed_counts`."""
     if states is None:
         with distributed_rows(source, schema, options, master) as rows:
             states = rows.exact_states
     with spark_session(source, master, options.threads, options.memory_limit) as session:
         from pyspark.sql import functions
 
-        with _opened(session, source, schema, options) as (frame, types):
-            limits = options.limits
+        with _opened(session, source, schema, options) as table:
+            limits, types = options.limits, table.types
 
             def rows_of(wanted: DataFrame) -> list[Any]:
                 return run_job(session, wanted.collect, options.progress, check.CHECKING)
 
-            def queried(query: str, columns: pa.Schema) -> DataFrame:
-                return mapped(frame, partial(run_on_batches, query), columns)
+            def texts(query: str, names: Sequence[str]) -> DataFrame:
+                columns = pa.schema([(name, pa.string()) for name in names])
+                return table.mapped(partial(run_on_batches, query), columns)
 
             facts: dict[str, int] = {}
-            if sums := check.facts_sql(types, schema, limits):
-                listed = ", ".join(f"CAST({sql} AS BIGINT) AS {name}" for name, sql in sums.items())
-                columns = pa.schema([(name, pa.int64()) for name in sums])
-                for row in rows_of(queried(f"SELECT {listed} FROM source", columns)):
-                    facts |= {name: facts.get(name, 0) + row[name] for name in sums}
-            if numbers := check.distinct_columns(schema, limits):
-                count = functions.approx_count_distinct
-                counted = frame.agg(*(count(_column(name)).alias(key) for key, name in numbers.items()))
-                facts |= rows_of(counted)[0].asDict()
+            if queries := check.facts_sql(types, schema, limits):
+                listed = ", ".join(f"CAST({sql} AS VARCHAR) AS {name}" for name, (_, sql) in queries.items())
+                aggregates = (getattr(functions, how)(name).alias(name) for name, (how, _) in queries.items())
+                (counted,) = rows_of(texts(f"SELECT {listed} FROM source", [*queries]).agg(*aggregates))
+                facts = counted.asDict()
 
             def sample(position: int) -> list[str]:
-                unread = queried(check.sample_sql(types, schema, position), pa.schema([("raw", pa.string())]))
+                unread = texts(check.sample_sql(types, schema, position), ["raw"])
                 return [row["raw"] for row in rows_of(unread.limit(check.SAMPLE_TEXTS))]
 
             return check.warnings_about(schema, types, states, facts, sample, limits)

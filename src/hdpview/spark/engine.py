@@ -10,13 +10,15 @@ any number of partitions, also if tasks are lost and run again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.protocol import CellCounts
+from hdpview.counts.exact_statistics import CellCounts
 from hdpview.counts.sparse import Codes, code_type
 from hdpview.errors import DataError, MethodError
 from hdpview.partition.decide import ExactAbove, ExactStatistics, PaperDecisions, least_above_mean
@@ -25,13 +27,12 @@ from hdpview.partition.parameters import PartitionParameters
 from hdpview.partition.top import Top
 from hdpview.progress import Progress
 from hdpview.spark import tasks
-from hdpview.spark.chunks import grouped, mapped
 from hdpview.spark.counts import CHANGED, DistributedCounts
 from hdpview.spark.jobs import run_job, sums_by_slot
 
 Integers = NDArray[np.int64]
 
-# Cells grown inside one task: about 20 bytes each, twice while they come together, so 160 MB.
+# Maximum cells grown inside one task: about 20 bytes each, twice while they are gathered, so 160 MB.
 _MOST_CELLS_PER_TASK = 4_000_000
 # Cells below which one more pass over all cells costs more than spreading the block over tasks saves.
 _LEAST_CELLS_PER_TASK = 500_000
@@ -57,11 +58,11 @@ class SparkEngine:
         growth = _Growth(counts, decisions, Top(_root(counts, key)), progress)
         limit = _cells_per_task(counts)
         level = [0] if counts.exact_n_cells > limit else []
-        whole: set[int] = set()
+        leaves: set[int] = set()
         while level:
             level, kept = growth.cut_level(level, limit)
-            whole.update(kept)
-        return growth.finish(whole)
+            leaves.update(kept)
+        return growth.finish(leaves)
 
 
 def _cells_per_task(counts: DistributedCounts) -> int:
@@ -83,12 +84,12 @@ class _Growth:
         """Decide about blocks of more than `limit` cells: their large halves, and the blocks left whole."""
         statistics = self._statistics(nodes)
         above = self._above(nodes, statistics)
-        large, whole = [], []
+        large, leaves = [], []
         for node, numbers in zip(nodes, statistics, strict=True):
             block = self.top.blocks[node]
             chosen = self.decisions.cut(block, numbers, above.get(node))
             if chosen is None:
-                whole.append(node)
+                leaves.append(node)
                 continue
             attribute, cut = chosen
             offset = self.decisions.offsets[attribute]
@@ -96,7 +97,7 @@ class _Growth:
             n_left, left_sum = int(numbers.exact_occupied[left].sum()), int(numbers.exact_sums[left].sum())
             halves = self.top.halve(node, attribute, cut, n_left, left_sum)
             large += [half for half in halves if _n_cells(self.top.blocks[half]) > limit]
-        return large, whole
+        return large, leaves
 
     def finish(self, whole: set[int]) -> ExactBlocks:
         """The leaves of all blocks. The blocks in `whole` are leaves themselves."""
@@ -112,7 +113,7 @@ class _Growth:
     def _statistics(self, nodes: list[int]) -> list[ExactStatistics]:
         n_values = sum(self.counts.schema.sizes)
         least = np.array([least_above_mean(self.top.blocks[node]) for node in nodes], np.int64)
-        task = tasks.Statistics(self._chunks(nodes), self.decisions.offsets, n_values, least)
+        task = self._task(tasks.statistics, nodes, n_values=n_values, least_above=least)
         return [ExactStatistics.of(row) for row in self._summed(task, [2 + 2 * n_values] * len(nodes))]
 
     def _summed(self, task: tasks.Task, lengths: list[int]) -> list[Integers]:
@@ -132,7 +133,7 @@ class _Growth:
         blocks = ExactBlocks.concatenate([self.top.blocks[node] for node in dense])
         least = tuple(np.stack([own[side] for own in asked.values()]) for side in (0, 1))
         bounds = blocks.lower, blocks.upper
-        task = tasks.AboveCuts(self._chunks(dense), self.decisions.offsets, (*bounds, *least))
+        task = self._task(tasks.above_cuts, dense, sides=(*bounds, *least))
         numbers = self._summed(task, [3 * sum(self.counts.schema.sizes)] * len(dense))
         return {node: ExactAbove(*sides.reshape(3, -1)) for node, sides in zip(dense, numbers, strict=True)}
 
@@ -140,20 +141,20 @@ class _Growth:
         """The leaves below each of these nodes."""
         if not nodes:
             return []
-        schema, session = self.counts.schema, self.counts.session
+        session = self.counts.session
         blocks = tuple(self.top.blocks[node] for node in nodes)
         n_tasks = min(len(nodes), _TASKS_PER_CORE * session.sparkContext.defaultParallelism)
-        by_slot = tasks.RowsBySlot(self._chunks(nodes))
-        rows = mapped(self.counts.exact_chunks, by_slot, tasks.ROWS).repartition(n_tasks, "slot")
-        subtree = tasks.Subtree(len(schema), code_type(schema), blocks, self.decisions.finish)
-        leaves = run_job(session, grouped(rows, "slot", subtree, tasks.LEAVES).collect, self.progress, _STEP)
-        leaves_of_slot = {row["slot"]: row for row in leaves}
+        by_slot = partial(tasks.cells_by_slot, layout=self.counts.layout, route=self.top.route(nodes))
+        cells = self.counts.exact_chunks.mapPartitions(by_slot).groupByKey(n_tasks)
+        grown = cells.map(partial(tasks.subtree, blocks=blocks, finish=self.decisions.finish))
+        leaves_of_slot = {slot: row for slot, *row in run_job(session, grown.collect, self.progress, _STEP)}
+        leaves = []
         for slot, block in enumerate(blocks):
-            row = leaves_of_slot.get(slot)
-            if row is None or (row["n"], row["total"]) != (_n_cells(block), int(block.exact_sum[0])):
+            n_cells, total, own = leaves_of_slot.get(slot, (0, 0, block))
+            if (n_cells, total) != (_n_cells(block), int(block.exact_sum[0])):
                 raise DataError(CHANGED)
-        rows_in_order = (leaves_of_slot[slot] for slot in range(len(blocks)))
-        return [tasks.leaves_of(row["leaves"], len(schema)) for row in rows_in_order]
+            leaves.append(own)
+        return leaves
 
     def _empty(self, node: int) -> ExactBlocks:
         """The leaves of a block without rows, which no task receives."""
@@ -161,8 +162,9 @@ class _Growth:
         codes = cast("Codes", np.empty((0, len(schema)), code_type(schema)))
         return tasks.finished(codes, np.empty(0, np.int64), self.top.blocks[node], self.decisions.finish)
 
-    def _chunks(self, nodes: list[int]) -> tasks.RoutedChunks:
-        return tasks.RoutedChunks(self.counts.chunks, self.top.route(nodes))
+    def _task(self, task: Callable[..., tasks.Numbers], nodes: list[int], **arguments: Any) -> tasks.Task:
+        route, offsets = self.top.route(nodes), self.decisions.offsets
+        return partial(task, layout=self.counts.layout, route=route, offsets=offsets, **arguments)
 
 
 def _root(counts: DistributedCounts, key: NDArray[np.uint32]) -> ExactBlocks:

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from hdpview.errors import DataError, HdpviewError, MethodError
 from hdpview.progress import Progress, in_background, silent
 from hdpview.spark import tasks
-from hdpview.spark.chunks import grouped, mapped
-from hdpview.spark.session import DataFrame, Session
+from hdpview.spark.session import RDD, Session
 
 Result = TypeVar("Result")
 
-# Sums of all cores that the driver adds up itself; more of them are added up by the workers.
+# Maximum size of the sums of all cores that the driver adds up; larger ones are added up by the workers.
 _BYTES_OF_SUMS = 128 << 20
 
 
@@ -34,7 +33,7 @@ def run_job(session: Session, action: Callable[[], Result], report: Progress | N
 
 def sums_by_slot(
     session: Session,
-    chunks: DataFrame,
+    chunks: RDD,
     task: tasks.Task,
     lengths: Sequence[int],
     progress: Progress | None,
@@ -42,12 +41,12 @@ def sums_by_slot(
 ) -> list[NDArray[np.int64]]:
     """The numbers of each slot, summed where the rows are; `lengths` gives how many there are per slot."""
     cores = session.sparkContext.defaultParallelism
-    frame = mapped(chunks.coalesce(cores), task, tasks.NUMBERS)
+    numbers = chunks.coalesce(cores).mapPartitions(task)
     if 8 * sum(lengths) * cores > _BYTES_OF_SUMS:
-        frame = grouped(frame, "slot", tasks.summed, tasks.NUMBERS)
+        numbers = numbers.reduceByKey(np.add, cores)
     totals = [np.zeros(n, np.int64) for n in lengths]
-    for row in run_job(session, frame.collect, progress, text):
-        totals[row["slot"]] += np.frombuffer(row["numbers"], np.int64)
+    for slot, part in run_job(session, numbers.collect, progress, text):
+        totals[slot] += part
     return totals
 
 

@@ -17,13 +17,14 @@ from typing import Any
 
 from hdpview.counts.sources import default_memory_mib, is_ibis_table
 from hdpview.counts.spill import private_directory
-from hdpview.errors import MethodError
+from hdpview.errors import MethodError, check_installed
 
 Session = Any  # pyspark.sql.SparkSession; PySpark is an extra, so nothing here names its types
 DataFrame = Any
+RDD = Any
 
 _INSTALL = "Install it with: pip install 'hdpview[spark]'"
-# Spark requests this module, works without it, and small Java runtimes lack it.
+# Spark requests this module but works without it, and small Java runtimes lack it.
 _ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 _SILENCE = """rootLogger.level = off
 rootLogger.appenderRef.none.ref = none
@@ -50,7 +51,7 @@ def spark_session(
     master: address of a cluster such as `spark://host:7077`, for a new session only.
     threads, memory: limits of this machine, for a new session without a cluster.
     """
-    _check_installed()
+    check_installed("pyspark")
     with _without_pandas_warnings():
         active = _session_of(source)
         if active is None:
@@ -86,16 +87,6 @@ def quiet_child(session: Session) -> Iterator[Session]:
 def is_spark_frame(source: Any) -> bool:
     """True for a Spark DataFrame; does not import PySpark."""
     return type(source).__module__.startswith("pyspark.sql") and type(source).__name__ == "DataFrame"
-
-
-def _check_installed() -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import pyspark.sql
-    except ImportError:
-        raise MethodError(f"engine='spark' needs PySpark, which is not installed. {_INSTALL}") from None
-    del pyspark
 
 
 def _session_of(source: Any) -> Session | None:
@@ -153,8 +144,8 @@ def _settings_of_new(
                 "threads and memory_limit apply to this machine only. Leave them out with a cluster."
             )
         return settings | {"spark.master": master}
-    own = "".join((memory or "").split()).lower().removesuffix("b").removesuffix("i")
-    chosen = own or f"{default_memory_mib()}m"
+    limit = "".join((memory or "").split()).lower().removesuffix("b").removesuffix("i")
+    chosen = limit or f"{default_memory_mib()}m"
     return settings | {
         "spark.master": f"local[{threads or '*'}]",
         "spark.driver.memory": chosen,
@@ -167,7 +158,7 @@ def _settings_of_new(
 def _started(builder: Any) -> Session:
     try:
         return builder.getOrCreate()
-    except Exception as refusal:  # Java raises many types
+    except Exception as refusal:  # Java raises errors of many types
         kind = type(refusal).__name__
     raise MethodError(
         f"Spark did not start ({kind}). It needs Java 17 or later (see java -version) and, if an address was "

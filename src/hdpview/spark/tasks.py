@@ -1,183 +1,173 @@
-"""The code that runs inside Spark tasks. It depends on rows and keys of blocks alone, so it may run twice."""
+"""The code that runs inside Spark tasks. It depends on rows and keys of blocks alone, so it may run twice.
+
+Cells and rows are kept in chunks of bytes. Spark stores a chunk and hands it to Python unchanged, which takes
+a fraction of the time that tables of Arrow batches take on their way through Java.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hdpview.counts.rows import RowLayout, Rows
-from hdpview.counts.sparse import Codes
+from hdpview.counts.contributions import MOST_PER_ROW
+from hdpview.counts.rows import Decoder, RowLayout, Rows
+from hdpview.counts.sources import run_on_batches
+from hdpview.counts.sparse import Codes, code_type
 from hdpview.counts.tally import Tally, add_all
+from hdpview.domain import Schema
 from hdpview.partition.grow import ExactBlocks
 from hdpview.partition.top import Route, add_above, add_statistics, slots_of
-from hdpview.privacy.randomness import KEY_WORDS
-from hdpview.spark.chunks import chunk_arrays
 
+Batches = Iterator[pa.RecordBatch]
 Integers = NDArray[np.int64]
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Stored = Iterable[Any]  # rows of `CHUNK`
+Numbers = Iterator[tuple[int, Integers]]  # the numbers of each slot
+Task = Callable[[Stored], Numbers]
 Finish = Callable[[Codes, Integers, ExactBlocks], ExactBlocks]
 
-NUMBERS = pa.schema([("slot", pa.int32()), ("numbers", pa.binary())])
-ROWS = pa.schema([("slot", pa.int32()), ("codes", pa.binary()), ("counts", pa.binary())])
-LEAVES = pa.schema([("slot", pa.int32()), ("n", pa.int64()), ("total", pa.int64()), ("leaves", pa.binary())])
+# Rows, or cells as rows that each stand for several records; and a pickled summary of them.
+CHUNK = pa.schema([("rows", pa.binary()), ("summary", pa.binary())])
+CELLS = pa.schema([("cell", pa.binary()), ("n", pa.int64())])
+# Cells per chunk: about 1 MB of codes and counts with ten attributes.
+_CELLS_PER_CHUNK = 65_536
 
 
-@dataclass(frozen=True)
-class Chunks:
-    """How to read chunks of cells."""
-
-    n_attributes: int
-    dtype: Any
-
-    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Codes, Integers]]:
-        """Codes and counts of the rows of each chunk."""
-        for batch in batches:
-            for codes, counts in zip(batch["codes"], batch["counts"], strict=True):
-                yield chunk_arrays(codes, counts, self.n_attributes, self.dtype)
-
-    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
-        """Cells as rows that each stand for several records."""
-        for codes, counts in self.read(batches):
-            yield Rows(tuple(codes.T), counts)
+def cells_of(batches: Batches, sql: str, schema: Schema) -> Batches:
+    """In a task: the occupied cells of a partition, each as the bytes of its codes."""
+    for batch in run_on_batches(sql, batches):
+        codes = np.stack([batch[f"c_{i}"].to_numpy() for i in range(len(schema))], axis=1)
+        width = codes.shape[1] * codes.itemsize
+        cells = pa.Array.from_buffers(pa.binary(width), len(codes), [None, pa.py_buffer(codes.tobytes())])
+        yield pa.record_batch([cells.cast(pa.binary()), batch["n"]], schema=CELLS)
 
 
-@dataclass(frozen=True)
-class RowChunks:
-    """How to read chunks of rows."""
+def chunks_of_cells(batches: Batches, schema: Schema, layout: RowLayout) -> Batches:
+    """In a task: gather cells of all partitions into chunks. Their summary: cells, records."""
+    codes: list[Codes] = []
+    counts: list[Integers] = []
 
-    layout: RowLayout
+    def gathered() -> pa.RecordBatch:
+        rows = Rows(tuple(np.concatenate(codes).T), np.concatenate(counts))
+        return _chunk(rows, layout, (len(rows), int(np.concatenate(counts).sum())))
 
-    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
-        """The rows of each chunk."""
-        for batch in batches:
-            for rows in batch["rows"]:
-                yield self.layout.from_bytes(rows.as_buffer())
-
-
-@dataclass(frozen=True)
-class RoutedChunks:
-    """How to read chunks of cells, and how cells find their blocks."""
-
-    chunks: Chunks
-    route: Route
-
-    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Codes, Integers, NDArray[np.int32]]]:
-        """Codes, counts and slots of the rows of each chunk."""
-        for codes, counts in self.chunks.read(batches):
-            yield codes, counts, slots_of(codes, self.route)
+    for batch in batches:
+        cells = np.frombuffer(b"".join(batch["cell"].to_pylist()), code_type(schema))
+        codes.append(cast("Codes", cells.reshape(len(batch), len(schema))))
+        counts.append(np.minimum(batch["n"].to_numpy(), MOST_PER_ROW))
+        if sum(map(len, counts)) >= _CELLS_PER_CHUNK:
+            yield gathered()
+            codes, counts = [], []
+    if counts:
+        yield gathered()
 
 
-@dataclass(frozen=True)
-class Tallied:
-    """Tallies of a partition: the number of rows, then each statistic in a slot of its own.
-
-    Several tasks can thus share the work of adding up the slots.
-    """
-
-    chunks: Chunks | RowChunks
-    tally: Tally
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        n_rows = np.zeros(1, np.int64)
-
-        def counted() -> Iterator[Rows]:
-            for rows in self.chunks.rows(batches):
-                n_rows[0] += len(rows)
-                yield rows
-
-        exact_sums = add_all(self.tally, counted())
-        yield _numbers([n_rows, *np.split(exact_sums, np.cumsum(self.tally.lengths)[:-1])])
+def chunks_of_rows(batches: Batches, sql: str, schema: Schema, layout: RowLayout) -> Batches:
+    """In a task: encode the rows of a partition, in chunks of a few bytes per row. Their summary: states."""
+    for batch in run_on_batches(sql, batches):
+        decoder = Decoder(schema)
+        for rows in decoder.rows_of(batch):
+            yield _chunk(rows, layout, decoder.states)
+            decoder = Decoder(schema)
 
 
-@dataclass(frozen=True)
-class Statistics:
+def _chunk(rows: Rows, layout: RowLayout, summary: object) -> pa.RecordBatch:
+    return pa.record_batch([[layout.to_bytes(rows)], [pickle.dumps(summary)]], schema=CHUNK)
+
+
+def mapped(frame: Any, function: Callable[[Batches], Batches], schema: pa.Schema) -> Any:
+    """Apply `function` to the batches of each partition, inside its task."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return frame.mapInArrow(function, from_arrow_schema(schema))
+
+
+def tallied(stored: Stored, layout: RowLayout, tally: Tally) -> Numbers:
+    """Number of rows of a partition, then a slot per statistic, so that tasks can share adding them up."""
+    n_rows = np.zeros(1, np.int64)
+
+    def counted() -> Iterator[Rows]:
+        for rows, _ in stored:
+            part = layout.from_bytes(rows)
+            n_rows[0] += len(part)
+            yield part
+
+    exact_sums = add_all(tally, counted())
+    return _nonzero([n_rows, *np.split(exact_sums, np.cumsum(tally.lengths)[:-1])])
+
+
+def cells_in(stored: Stored, layout: RowLayout) -> Iterator[tuple[Codes, Integers]]:
+    """Codes (n, n_attributes) and counts (n,) of the cells of each chunk."""
+    for cells, _ in stored:
+        rows = layout.from_bytes(cells)
+        yield cast("Codes", np.stack(rows.exact_columns, axis=1)), cast("Integers", rows.exact_counts)
+
+
+def routed(
+    stored: Stored, layout: RowLayout, route: Route
+) -> Iterator[tuple[Codes, Integers, NDArray[np.int32]]]:
+    """Codes, counts and slots of the cells of each chunk."""
+    for codes, counts in cells_in(stored, layout):
+        yield codes, counts, slots_of(codes, route)
+
+
+def statistics(
+    stored: Stored, layout: RowLayout, route: Route, offsets: Integers, n_values: int, least_above: Integers
+) -> Numbers:
     """`add_statistics` of a partition's cells, per slot."""
-
-    chunks: RoutedChunks
-    offsets: Integers
-    n_values: int
-    least_above: Integers
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        out = np.zeros((len(self.least_above), 2 + 2 * self.n_values), np.int64)
-        for codes, counts, slots in self.chunks.read(batches):
-            add_statistics(codes, counts, slots, self.offsets, self.least_above, out)
-        yield _numbers(list(out))
+    out = np.zeros((len(least_above), 2 + 2 * n_values), np.int64)
+    for codes, counts, slots in routed(stored, layout, route):
+        add_statistics(codes, counts, slots, offsets, least_above, out)
+    return _nonzero(out)
 
 
-@dataclass(frozen=True)
-class AboveCuts:
+def above_cuts(
+    stored: Stored, layout: RowLayout, route: Route, offsets: Integers, sides: tuple[NDArray[Any], ...]
+) -> Numbers:
     """`add_above` of a partition's cells, per slot. sides: lower, upper, least_left and least_right."""
-
-    chunks: RoutedChunks
-    offsets: Integers
-    sides: tuple[NDArray[Any], ...]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        n_slots, n_values = self.sides[-1].shape
-        out = np.zeros((n_slots, 3 * n_values), np.int64)
-        for codes, counts, slots in self.chunks.read(batches):
-            add_above(codes, counts, slots, self.offsets, *self.sides, out)
-        yield _numbers(list(out))
+    n_slots, n_values = sides[-1].shape
+    out = np.zeros((n_slots, 3 * n_values), np.int64)
+    for codes, counts, slots in routed(stored, layout, route):
+        add_above(codes, counts, slots, offsets, *sides, out)
+    return _nonzero(out)
 
 
-def _numbers(out: list[Integers]) -> pa.RecordBatch:
-    """One row per slot that is not all zero."""
-    slots = [slot for slot, numbers in enumerate(out) if numbers.any()]
-    return pa.record_batch(
-        [pa.array(slots, pa.int32()), pa.array([out[slot].tobytes() for slot in slots], pa.binary())],
-        schema=NUMBERS,
-    )
+def _nonzero(numbers: Iterable[Integers]) -> Numbers:
+    """The numbers of the slots that are not all zero."""
+    return ((slot, own) for slot, own in enumerate(numbers) if own.any())
 
 
-def summed(rows: pa.Table) -> pa.Table:
-    """Sum the numbers of one slot over all partitions."""
-    parts = [np.frombuffer(numbers.as_buffer(), np.int64) for numbers in rows["numbers"]]
-    total = np.sum(parts, axis=0, dtype=np.int64)
-    return pa.table([rows["slot"][:1], [total.tobytes()]], schema=NUMBERS)
-
-
-@dataclass(frozen=True)
-class RowsBySlot:
+def cells_by_slot(
+    stored: Stored, layout: RowLayout, route: Route
+) -> Iterator[tuple[int, tuple[Codes, Integers]]]:
     """Split chunks by slot."""
-
-    chunks: RoutedChunks
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for codes, counts, slots in self.chunks.read(batches):
-            order = np.flatnonzero(slots >= 0)
-            order = order[np.argsort(slots[order], kind="stable")]
-            present, starts = np.unique(slots[order], return_index=True)
-            parts = np.split(order, starts[1:]) if len(present) else []
-            contents = ([array[part].tobytes() for part in parts] for array in (codes, counts))
-            yield pa.record_batch([present, *contents], schema=ROWS)
+    for codes, counts, slots in routed(stored, layout, route):
+        order = np.flatnonzero(slots >= 0)
+        order = order[np.argsort(slots[order], kind="stable")]
+        present, starts = np.unique(slots[order], return_index=True)
+        parts = np.split(order, starts[1:]) if len(present) else []
+        for slot, part in zip(present.tolist(), parts, strict=True):
+            yield slot, (codes[part], counts[part])
 
 
-@dataclass(frozen=True)
-class Subtree:
-    """Grow the block of one slot to its leaves in the task that holds all its rows."""
+def subtree(
+    slot_and_parts: tuple[int, Iterable[tuple[Codes, Integers]]],
+    blocks: tuple[ExactBlocks, ...],
+    finish: Finish,
+) -> tuple[int, int, int, ExactBlocks]:
+    """Grow the block of one slot to its leaves in the task that holds all its rows.
 
-    n_attributes: int
-    dtype: Any
-    blocks: tuple[ExactBlocks, ...]
-    finish: Finish
-
-    def __call__(self, rows: pa.Table) -> pa.Table:
-        parts = [
-            chunk_arrays(*row, self.n_attributes, self.dtype)
-            for row in zip(rows["codes"], rows["counts"], strict=True)
-        ]
-        codes, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        slot = rows["slot"][0].as_py()
-        leaves = finished(codes, counts, self.blocks[slot], self.finish)
-        arrays = [array.reshape(len(leaves), -1).astype(np.int64) for array in leaves.as_tuple()]
-        values = slot, len(counts), int(counts.sum()), np.concatenate(arrays, axis=1).tobytes()
-        return pa.table([[value] for value in values], schema=LEAVES)
+    Returns the slot, its cells, its records, and its leaves.
+    """
+    slot, parts = slot_and_parts
+    codes, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    leaves = finished(codes, counts, blocks[slot], finish)
+    return slot, len(counts), int(counts.sum()), leaves
 
 
 def finished(codes: Codes, counts: Integers, block: ExactBlocks, finish: Finish) -> ExactBlocks:
@@ -186,12 +176,3 @@ def finished(codes: Codes, counts: Integers, block: ExactBlocks, finish: Finish)
     own = replace(block, exact_first=np.zeros(1, np.int64), exact_last=np.array([len(counts)], np.int64))
     leaves = finish(codes, counts, own)
     return replace(leaves, exact_first=leaves.exact_first + first, exact_last=leaves.exact_last + first)
-
-
-def leaves_of(content: bytes, n_attributes: int) -> ExactBlocks:
-    """The leaves that a task returned: one row of numbers per leaf."""
-    widths = [n_attributes, n_attributes, 1, KEY_WORDS, 1, 1]
-    numbers = np.frombuffer(content, np.int64).reshape(-1, sum(widths) + 1)
-    lower, upper, depth, keys, *rows = np.split(numbers, np.cumsum(widths), axis=1)
-    bounds = lower.astype(np.int32), upper.astype(np.int32), depth[:, 0].astype(np.int32)
-    return ExactBlocks(*bounds, np.ascontiguousarray(keys, np.uint32), *(column[:, 0] for column in rows))

@@ -1,9 +1,9 @@
 """Released side: a view as data, and its file. It has no access to tables and cannot import private rooms.
 
-components    the protocol of all views; blocks (on rectangles) and mixture implement it
-tables        released tables; quality: how large the view's errors are
-manifest      public facts about the view (facts: their types; manifest_json: as JSON)
-data          all of it together; merge, sample: several views as one, synthetic records
+data          a view in memory, and the protocol of its components; blocks (on rectangles) and mixture
+released_tables  noisy counts with known noise; quality: how large the view's errors are
+manifest      public facts about the view, and their form in files
+merge, sample several views as one; synthetic records
 file          the .pview file; contents: its columns and arrays; save: save a view without losing it
-card          a one-page privacy statement (risk, audited); diagnosis: likely mistakes in the schema
+card          a one-page privacy statement (risk); diagnosis: likely mistakes in the schema
 """

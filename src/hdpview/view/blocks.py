@@ -46,10 +46,14 @@ class Blocks:
     @cached_property
     def weight(self) -> Floats:
         """Consistent counts: the nearest non-negative ones with the same total (least squares)."""
-        total = max(0.0, float(self.noisy_counts.sum(dtype=np.float64)))
-        counts = project_to_simplex(self.noisy_counts.astype(np.float64), total)
+        counts = project_to_simplex(self.raw_weight, max(0.0, float(self.raw_weight.sum())))
         counts.setflags(write=False)
         return counts
+
+    @cached_property
+    def raw_weight(self) -> Floats:
+        """The noisy counts as doubles."""
+        return self.noisy_counts.astype(np.float64)
 
     @cached_property
     def inverse_width(self) -> Floats:
@@ -128,7 +132,7 @@ def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.
         return np.zeros_like(values)
     falling = np.sort(values)[::-1]
     surplus = np.cumsum(falling) - total
-    # The largest value is always kept, even if it exceeds the total so far that rounding hides the total.
+    # Always keep the largest value, even if the total vanishes beside it by rounding.
     kept = np.flatnonzero(falling * np.arange(1, len(values) + 1) > surplus)
     n_kept = kept[-1] + 1 if len(kept) else 1
     projected: NDArray[np.float64] = np.maximum(values - surplus[n_kept - 1] / n_kept, 0.0)

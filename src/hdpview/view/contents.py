@@ -16,30 +16,36 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from hdpview.domain import Schema
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.errors import ViewFileError
 from hdpview.view.blocks import MAX_COUNT, Blocks, fault_in_tiling
 from hdpview.view.data import ViewPart
-from hdpview.view.facts import Text
-from hdpview.view.manifest_json import MAX_NOISE_SCALE, Facts
+from hdpview.view.manifest import Text
 from hdpview.view.mixture import Mixture, fault_in_mixture
 from hdpview.view.quality import N_ORDERS, Quality
-from hdpview.view.tables import Table
+from hdpview.view.released_tables import Table
 
 SHARE_UNITS = 65_535  # files hold shares as integer multiples of 1/SHARE_UNITS
+MAX_NOISE_SCALE = 1e12  # records; larger noise hides everything
 _MAX_TABLES = 100_000  # released tables of one view
 _MAX_CELLS = 100_000_000  # cells of one released table
-_MAX_FACTOR = 1e6  # multiple of the scale that intervals give the model's error
+_MAX_FACTOR = 1e6  # maximum factor of the model's error
 
 Scale = Annotated[float, Field(gt=0, le=MAX_NOISE_SCALE)]
 Factor = Annotated[float, Field(ge=0, le=_MAX_FACTOR)]
 
 
+class Facts(BaseModel):
+    """Fields of a file. Types must match exactly; unknown fields are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+
 class QualityFacts(Facts):
-    """How large the view's errors are."""
+    """The sizes of the view's errors."""
 
     factors: list[Factor] = Field(min_length=N_ORDERS, max_length=N_ORDERS)
     measured: bool
@@ -80,11 +86,10 @@ def columns_of(parts: Sequence[ViewPart], schema: Schema) -> dict[str, pa.Array]
     """The columns of a file: one row per component, part after part."""
     blocks = [part.components for part in parts if isinstance(part.components, Blocks)]
     mixtures = [part.components for part in parts if isinstance(part.components, Mixture)]
-    columns = _block_columns(blocks, schema) if blocks else _mixture_columns(mixtures, schema)
-    if len(parts) > 1:
-        number = np.repeat(np.arange(len(parts)), [len(part.components) for part in parts])
-        columns["part"] = pa.array(number, pa.uint16())
-    return columns
+    values = _block_columns(blocks, schema) if blocks else _mixture_columns(mixtures, schema)
+    values["part"] = np.repeat(np.arange(len(parts)), [len(part.components) for part in parts])
+    types = column_types(schema, "blocks" if blocks else "mixture", len(parts))
+    return {name: pa.array(values[name]).cast(kind) for name, kind in types.items()}
 
 
 def column_types(schema: Schema, kind: str, n_parts: int = 1) -> dict[str, pa.DataType]:
@@ -95,37 +100,31 @@ def column_types(schema: Schema, kind: str, n_parts: int = 1) -> dict[str, pa.Da
     """
     part = {"part": pa.uint16()} if n_parts > 1 else {}
     if kind == "blocks":
-        bounds = {f"{a.name}_{end}": _code_type(a.size) for a in schema for end in ("lo", "hi")}
+        codes = {a.name: pa.uint8() if a.size <= 256 else pa.uint16() for a in schema}
+        bounds = {f"{name}_{end}": code for name, code in codes.items() for end in ("lo", "hi")}
         return {**bounds, "count": pa.int64(), "depth": pa.uint16(), **part}
     shares = {f"{a.name}_share": pa.list_(pa.uint16()) for a in schema}
     return {"weight": pa.float64(), **shares, "member": pa.uint16(), **part}
 
 
-def _code_type(size: int) -> pa.DataType:
-    return pa.uint8() if size <= 256 else pa.uint16()
-
-
-def _block_columns(parts: Sequence[Blocks], schema: Schema) -> dict[str, pa.Array]:
-    columns: dict[str, pa.Array] = {}
-    for a, attribute in enumerate(schema):
-        lower = np.concatenate([blocks.lower[:, a] for blocks in parts])
-        upper = np.concatenate([blocks.upper[:, a] for blocks in parts]) - 1
-        columns[f"{attribute.name}_lo"] = pa.array(lower).cast(_code_type(attribute.size))
-        columns[f"{attribute.name}_hi"] = pa.array(upper).cast(_code_type(attribute.size))
-    columns["count"] = pa.array(np.concatenate([blocks.noisy_counts for blocks in parts]))
-    columns["depth"] = pa.array(np.concatenate([blocks.depth for blocks in parts])).cast(pa.uint16())
+def _block_columns(parts: Sequence[Blocks], schema: Schema) -> dict[str, Any]:
+    lower, upper = (np.concatenate(own) for own in zip(*((b.lower, b.upper - 1) for b in parts), strict=True))
+    columns = {f"{name}_lo": lower[:, a] for a, name in enumerate(schema.names)}
+    columns |= {f"{name}_hi": upper[:, a] for a, name in enumerate(schema.names)}
+    columns["count"] = np.concatenate([blocks.noisy_counts for blocks in parts])
+    columns["depth"] = np.concatenate([blocks.depth for blocks in parts])
     return columns
 
 
-def _mixture_columns(parts: Sequence[Mixture], schema: Schema) -> dict[str, pa.Array]:
-    columns = {"weight": pa.array(np.concatenate([mixture.weight for mixture in parts]))}
-    for a, attribute in enumerate(schema):
+def _mixture_columns(parts: Sequence[Mixture], schema: Schema) -> dict[str, Any]:
+    columns: dict[str, Any] = {"weight": np.concatenate([mixture.weight for mixture in parts])}
+    for a, name in enumerate(schema.names):
         units = [np.rint(mixture.share[a].T * SHARE_UNITS).astype(np.uint16) for mixture in parts]
         lengths = np.concatenate([np.full(len(each), each.shape[1]) for each in units])
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         values = pa.array(np.concatenate([each.reshape(-1) for each in units]))
-        columns[f"{attribute.name}_share"] = pa.ListArray.from_arrays(pa.array(offsets), values)
-    columns["member"] = pa.array(np.concatenate([mixture.fit_index for mixture in parts])).cast(pa.uint16())
+        columns[f"{name}_share"] = pa.ListArray.from_arrays(pa.array(offsets), values)
+    columns["member"] = np.concatenate([mixture.fit_index for mixture in parts])
     return columns
 
 
@@ -150,18 +149,20 @@ def parts_from(
         raise ViewFileError("its parts are not those that the manifest lists")
     read = _blocks_from if kind == "blocks" else _mixture_from
     parts = []
-    for i, own in enumerate(map(PartFacts.model_validate, facts)):
+    for i, part_facts in enumerate(map(PartFacts.model_validate, facts)):
         rows = table.slice(int(starts[i]), int(starts[i + 1] - starts[i]))
-        tables = tuple(table_from(each, schema) for each in own.tables)
+        tables = tuple(table_from(each, schema) for each in part_facts.tables)
         # A mixture needs a histogram of each attribute for guaranteed intervals.
         counted = {table.attributes[0] for table in tables if len(table.attributes) == 1}
         if kind == "mixture" and len(counted) < len(schema.names):
             raise ViewFileError("a histogram is missing")
-        quality = Quality(tuple(own.quality.factors), own.quality.measured, own.quality.within)
-        people = tuple(table_from(each, schema) for each in own.people)
+        quality = Quality(
+            tuple(part_facts.quality.factors), part_facts.quality.measured, part_facts.quality.within
+        )
+        people = tuple(table_from(each, schema) for each in part_facts.people)
         if any(len(table.attributes) > 1 or table.noise != "laplace" for table in people):
             raise ViewFileError("a count of persons is damaged")
-        parts.append(ViewPart(read(rows, own, schema), quality, tables, people, schema.cycles))
+        parts.append(ViewPart(read(rows, part_facts, schema), quality, tables, people, schema.cycles))
     return tuple(parts)
 
 
@@ -180,21 +181,20 @@ def _blocks_from(table: pa.Table, facts: PartFacts, schema: Schema) -> Blocks:
 
 def _mixture_from(table: pa.Table, facts: PartFacts, schema: Schema) -> Mixture:
     bins, shapes, shares = [], [], []
-    for attribute, own in zip(schema, facts.bins or (), strict=True):
+    for attribute, binning in zip(schema, facts.bins or (), strict=True):
         size = attribute.size
-        bin_of_code = np.arange(size) if own is None else unpacked(own.bins, np.uint16, size)
-        shape = np.ones(size) if own is None else unpacked(own.shape, np.float64, size)
+        bin_of_code = np.arange(size) if binning is None else unpacked(binning.bins, np.uint16, size)
+        shape = np.ones(size) if binning is None else unpacked(binning.shape, np.float64, size)
         lists = table.column(f"{attribute.name}_share").combine_chunks()
         n_bins = int(bin_of_code.max()) + 1
-        values = np.from_dlpack(lists.flatten()).astype(np.float64)
-        offsets = np.from_dlpack(lists.offsets).astype(np.int64)
+        values, offsets = (each.astype(np.float64) for each in _elements(lists))
         if (np.diff(offsets) != n_bins).any() or len(values) != n_bins * len(table):
             raise ViewFileError("an attribute has the wrong number of shares")
         bins.append(bin_of_code.astype(np.int32))
         shapes.append(shape)
         shares.append(np.ascontiguousarray((values / SHARE_UNITS).reshape(-1, n_bins).T))
-    weight, member = numbers(table, "weight").copy(), numbers(table, "member").astype(np.int32)
-    mixture = Mixture(weight, tuple(bins), tuple(shapes), tuple(shares), member)
+    weight, fit_index = numbers(table, "weight").copy(), numbers(table, "member").astype(np.int32)
+    mixture = Mixture(weight, tuple(bins), tuple(shapes), tuple(shares), fit_index)
     fault = fault_in_mixture(mixture, schema.sizes)
     if fault is None and float(weight.sum()) > MAX_COUNT:
         fault = "its weights are larger than any table"
@@ -226,8 +226,8 @@ def facts_of(part: ViewPart) -> dict[str, Any]:
     arrays = zip(components.bin_of_code, components.within_bin_share, components.share, strict=True)
     for bin_of_code, shape, share in arrays:
         each_its_own = len(share) == len(bin_of_code) and (bin_of_code == np.arange(len(bin_of_code))).all()
-        own = {"bins": packed(bin_of_code.astype(np.uint16)), "shape": packed(shape)}
-        bins.append(None if each_its_own else own)
+        binning = {"bins": packed(bin_of_code.astype(np.uint16)), "shape": packed(shape)}
+        bins.append(None if each_its_own else binning)
     return {"bins": bins, **facts}
 
 
@@ -300,12 +300,20 @@ def checksum(columns: Mapping[str, pa.Array], content: Mapping[str, Any]) -> str
     for name, column in columns.items():
         digest.update(name.encode() + b"\0")
         if pa.types.is_list(column.type):
-            digest.update(_bytes(np.diff(np.from_dlpack(column.offsets).astype(np.int64))))
-            column = column.flatten()
-        digest.update(_bytes(np.from_dlpack(column)))
+            values, offsets = _elements(column)
+            digest.update(_bytes(np.diff(offsets.astype(np.int64))))
+        else:
+            values = np.from_dlpack(column)
+        digest.update(_bytes(values))
     rest = {key: value for key, value in content.items() if key != "checksum"}
     digest.update(json.dumps(rest, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
+
+
+def _elements(lists: pa.ListArray) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The elements of all lists, and their offsets. Arrow's `flatten` would import all its functions."""
+    offsets = np.from_dlpack(lists.offsets)
+    return np.from_dlpack(lists.values)[offsets[0] : offsets[-1]], offsets
 
 
 def _bytes(array: NDArray[Any]) -> bytes:

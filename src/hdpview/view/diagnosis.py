@@ -33,11 +33,11 @@ class _Heap(NamedTuple):
 _FIRST_BIN = _Heap(0.1, 3.0)
 _LAST_BIN = _Heap(0.01, 2.0)  # 1.4% of the demo's patients are older than 94
 _NEARLY_ALL = 0.95  # share of all records; a column that hardly varies does not indicate a tight bound
-_TOWER = _Heap(0.002, 8.0)  # a last bin with few records that towers above its neighbour
+_TOWER = _Heap(0.002, 8.0)  # a last bin with few records, but many more than its neighbour
 _MOST_FEW_VALUES = 4  # attributes with no more values are never called empty
 # Bounds are called wide if more than this share of bins is empty.
 _EMPTY_SHARE = 0.5
-# Largest share of records, noise included, in all empty bins together and in one empty category.
+# Largest share of records, including noise, in all empty bins together and in one empty category.
 _SURELY_FEW = 0.05
 _SURELY_RARE = 0.02
 # Empty bins may together hold this multiple of their joint noise. Views have no negative counts, so noise
@@ -80,9 +80,9 @@ def in_brief(findings: Sequence[Finding]) -> list[str]:
     """Findings as sentences: the first few of each kind in full, then only the names of attributes."""
     sentences = []
     for kind in dict.fromkeys(finding.kind for finding in findings):
-        own = [finding for finding in findings if finding.kind == kind]
-        sentences += [str(finding) for finding in own[:_MOST_OF_A_KIND]]
-        others = [finding.attribute for finding in own[_MOST_OF_A_KIND:]]
+        of_kind = [finding for finding in findings if finding.kind == kind]
+        sentences += [str(finding) for finding in of_kind[:_MOST_OF_A_KIND]]
+        others = [finding.attribute for finding in of_kind[_MOST_OF_A_KIND:]]
         if others:
             names = ", ".join(others[:_MOST_NAMES]) + (", …" if len(others) > _MOST_NAMES else "")
             sentences.append(f"{len(others)} more attributes have this problem: {names}")
@@ -120,7 +120,7 @@ def _findings(attribute: Attribute, histogram: Histogram) -> Iterable[tuple[str,
 
 
 def _heaps(attribute: Ordered, histogram: Histogram, least: Floats) -> Iterable[tuple[str, str]]:
-    """Heaps in the outer bins, where values beyond the bounds are counted."""
+    """Findings about outer bins with too many records, where values beyond the bounds are counted."""
     last, widths = attribute.n_values - 1, np.diff(attribute.edges.astype(np.float64))
     counts, half_widths = histogram.counts, histogram.half_widths
     for code, neighbour, place, rules in (

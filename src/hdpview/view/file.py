@@ -21,11 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hdpview.errors import ViewFileError
-from hdpview.view.blocks import Blocks
 from hdpview.view.contents import checksum, column_types, columns_of, facts_of, parts_from
 from hdpview.view.data import ViewData
-from hdpview.view.manifest import Manifest
-from hdpview.view.manifest_json import MAX_MANIFEST_BYTES, content_of, from_dict, to_dict
+from hdpview.view.manifest import MAX_MANIFEST_BYTES, content_of, from_dict, to_dict
 
 MANIFEST_KEY = b"hdpview"
 _MAX_FOOTER_BYTES = 64_000_000
@@ -34,32 +32,44 @@ _MAX_BYTES_IN_MEMORY = 8_000_000_000
 
 def write(view: ViewData, path: str | PathLike[str]) -> None:
     """Write a view atomically. Overwrites only other views, and only if the new file can be read back."""
-    target = Path(path)
-    try:
-        _refuse_what_is_no_view(target)
-        with written_whole(target) as file:
-            _write_to(file, view)
-            file.flush()
-            read(file.name)
-    except OSError as problem:
-        raise ViewFileError(f"Cannot write {str(path)!r}: {problem.strerror or problem}.") from None
+    _refuse_what_is_no_view(Path(path))
+    with _replacing(Path(path)) as file:
+        _write_to(file, view)
+        file.flush()
+        read(file.name)
 
 
 @contextmanager
-def written_whole(target: Path) -> Iterator[IO[bytes]]:
+def written_whole(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
+    """Write any other file completely or not at all. Never replaces a view, which was paid for."""
+    target = Path(path)
+    if target.is_file() and _holds_a_view(target):
+        raise ViewFileError(
+            f"Cannot write {str(path)!r}: it is a view, and budget was paid for it. Name another file."
+        )
+    with _replacing(target) as file:
+        yield file
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
     """A new file beside the target that replaces it at the end, and is deleted if anything fails."""
-    with tempfile.NamedTemporaryFile(
-        dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
-    ) as file:
-        try:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).chmod(0o666 & ~_umask())
-            Path(file.name).replace(target)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    try:
+        with tempfile.NamedTemporaryFile(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
+        ) as file:
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).chmod(0o666 & ~_umask())
+                Path(file.name).replace(target)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as problem:
+        reason = os.strerror(problem.errno) if problem.errno else problem
+        raise ViewFileError(f"Cannot write {str(target)!r}: {reason}.") from None
 
 
 def size_in_bytes(view: ViewData) -> int:
@@ -76,20 +86,20 @@ def _write_to(sink: Any, view: ViewData) -> None:
     fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
     table = pa.table(list(columns.values()), schema=pa.schema(fields))
     encodings = {
-        name: "DELTA_BINARY_PACKED" if name == "count" else "PLAIN"
+        f"{name}.list.element" if pa.types.is_list(column.type) else name: "PLAIN"
         for name, column in columns.items()
-        if not pa.types.is_list(column.type)
     }
-    encodings |= {
-        f"{name}.list.element": "PLAIN" for name, column in columns.items() if pa.types.is_list(column.type)
-    }
-    how = {
-        "compression": "zstd",
-        "compression_level": 19,
-        "use_dictionary": False,
-        "column_encoding": encodings,
-    }
-    with pq.ParquetWriter(sink, table.schema, store_schema=False, **how) as writer:
+    if "count" in columns:
+        encodings["count"] = "DELTA_BINARY_PACKED"
+    with pq.ParquetWriter(
+        sink,
+        table.schema,
+        store_schema=False,
+        compression="zstd",
+        compression_level=19,
+        use_dictionary=False,
+        column_encoding=encodings,
+    ) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({MANIFEST_KEY: manifest})
 
@@ -97,7 +107,7 @@ def _write_to(sink: Any, view: ViewData) -> None:
 def _manifest_bytes(view: ViewData, columns: dict[str, pa.Array]) -> bytes:
     content = {
         **to_dict(view.manifest),
-        "components": _kind(view),
+        "components": "blocks" if view.is_blocks else "mixture",
         "parts": [facts_of(part) for part in view.parts],
     }
     content["checksum"] = checksum(columns, content)
@@ -117,17 +127,13 @@ def checksum_of(view: ViewData) -> str:
     return digest
 
 
-def _kind(view: ViewData) -> str:
-    return "blocks" if isinstance(view.parts[0].components, Blocks) else "mixture"
-
-
 def check_place(path: str | PathLike[str]) -> None:
     """Refuse an unwritable path before budget is spent, because the view would be lost."""
     target = Path(path)
     if not target.parent.is_dir():
         raise ViewFileError(f"The folder of {str(path)!r} does not exist. Make it first.")
+    _refuse_what_is_no_view(target)
     try:
-        _refuse_what_is_no_view(target)
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part"):
             pass
     except OSError as problem:
@@ -136,23 +142,19 @@ def check_place(path: str | PathLike[str]) -> None:
 
 def read(path: str | PathLike[str]) -> ViewData:
     """Open a .pview file and check all of it."""
+    target = Path(path)  # a number would open one of this process's open files
     try:
-        _check_size_of_footer(path)
-        with pq.ParquetFile(path, memory_map=False) as file:
-            text = (file.schema_arrow.metadata or {}).get(MANIFEST_KEY) or _no_manifest(path)
-            content = content_of(text)
-            manifest = from_dict(content)
-            facts, kind = _facts(content, manifest)
-            _check_columns(file, column_types(manifest.schema, kind, len(facts)), path)
-            table = file.read()
-        _check_checksum(table, content, path)
-        return ViewData(manifest, parts_from(table, facts, kind, manifest.schema))
+        # Opened here, because Arrow cannot open names that are not valid in the present locale.
+        with target.open("rb") as opened:
+            _check_footer(opened)
+            with pq.ParquetFile(opened) as file:
+                return _read_from(file)
     except OSError as problem:
-        raise ViewFileError(
-            f"Cannot read {str(path)!r}: {problem.strerror or 'the file is damaged'}."
-        ) from None
+        fault = f"Cannot read {str(path)!r}: {problem.strerror or 'the file is damaged'}."
     except ViewFileError as problem:
-        raise _about(problem, path) from None
+        # Messages that are not whole sentences complete this one.
+        fault = str(problem)
+        fault = fault if fault[:1].isupper() else f"{str(path)!r} {fault}."
     except (
         pa.ArrowException,
         MemoryError,
@@ -163,39 +165,63 @@ def read(path: str | PathLike[str]) -> ViewData:
         OverflowError,
         AttributeError,
     ):
-        raise ViewFileError(f"{str(path)!r} is damaged, or not a .pview file.") from None
+        fault = f"{str(path)!r} is damaged, or not a .pview file."
+    raise ViewFileError(fault)
 
 
-def _about(problem: ViewFileError, path: str | PathLike[str]) -> ViewFileError:
-    """Complete a fault in the content, which is half a sentence; other messages name the file already."""
-    text = str(problem)
-    return (
-        problem
-        if text[:1].isupper() or str(path) in text
-        else ViewFileError(f"{str(path)!r} is damaged: {text}.")
-    )
-
-
-def _facts(content: dict[str, Any], manifest: Manifest) -> tuple[list[dict[str, Any]], str]:
-    """The manifest's facts about each part, and the kind of components."""
+def _read_from(file: pq.ParquetFile) -> ViewData:
+    text = (file.schema_arrow.metadata or {}).get(MANIFEST_KEY)
+    if text is None:
+        raise ViewFileError("is a Parquet file but not a .pview: it has no hdpview manifest")
+    content = content_of(text)
+    manifest = from_dict(content)
     facts, kind = content["parts"], content["components"]
-    if (
-        not isinstance(facts, list)
-        or len(facts) != max(len(manifest.parts), 1)
-        or kind not in ("blocks", "mixture")
-    ):
-        raise ValueError
-    return facts, kind
-
-
-def _check_checksum(table: pa.Table, content: dict[str, Any], path: str | PathLike[str]) -> None:
+    if not isinstance(facts, list) or len(facts) != len(manifest.as_parts()):
+        raise ViewFileError("is damaged: its parts are not those of its manifest")
+    if kind not in ("blocks", "mixture"):
+        raise ViewFileError("is damaged: its components are of an unknown kind")
+    _check_columns(file, column_types(manifest.schema, kind, len(facts)))
+    table = file.read()
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     if any(column.null_count for column in columns.values()):
-        raise ViewFileError(f"{str(path)!r} is damaged: values are missing.")
+        raise ViewFileError("is damaged: values are missing")
     if checksum(columns, content) != content["checksum"]:
-        raise ViewFileError(
-            f"{str(path)!r} is damaged: its content does not match its checksum. Download or copy it again."
-        )
+        raise ViewFileError("is damaged: its content does not match its checksum; download or copy it again")
+    try:
+        return ViewData(manifest, parts_from(table, facts, kind, manifest.schema))
+    except ViewFileError as problem:
+        raise ViewFileError(f"is damaged: {problem}") from None
+
+
+def _check_footer(file: IO[bytes]) -> None:
+    """A Parquet file ends with the length of its footer and a mark; check both before a parser sees them."""
+    size = file.seek(0, os.SEEK_END)
+    if size >= 12:
+        file.seek(size - 8)
+        length, mark = struct.unpack("<I4s", file.read(8))
+        if mark == b"PAR1" and length <= min(size - 12, _MAX_FOOTER_BYTES):
+            return
+    raise ViewFileError("is damaged or cut short, or not a .pview file")
+
+
+def _check_columns(file: pq.ParquetFile, expected: dict[str, pa.DataType]) -> None:
+    types = {field.name: field.type for field in file.schema_arrow}
+    if list(types) != list(expected) or not all(
+        _is_alike(types[name], kind) for name, kind in expected.items()
+    ):
+        raise ViewFileError("is damaged: its columns are not those of its schema")
+    # Not by column: asking damaged metadata for a column's size crashes Arrow; reading them raises an error.
+    metadata = file.metadata
+    n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    if max(n_bytes, metadata.num_rows * len(expected) * 8) > _MAX_BYTES_IN_MEMORY:
+        raise ViewFileError("claims more components than fit in memory; it is damaged or hostile")
+
+
+def _is_alike(actual: pa.DataType, expected: pa.DataType) -> bool:
+    """Compare types; lists may differ in the name of their elements."""
+    if pa.types.is_list(expected):
+        return bool(pa.types.is_list(actual) and actual.value_type == expected.value_type)
+    return bool(actual == expected)
 
 
 def _refuse_what_is_no_view(target: Path) -> None:
@@ -209,9 +235,10 @@ def _refuse_what_is_no_view(target: Path) -> None:
         )
 
 
-def _holds_a_view(file: Path) -> bool:
+def _holds_a_view(path: Path) -> bool:
     try:
-        return MANIFEST_KEY in (pq.read_schema(file).metadata or {})
+        with path.open("rb") as file:
+            return MANIFEST_KEY in (pq.read_schema(file).metadata or {})
     except (OSError, pa.ArrowException):
         return False
 
@@ -221,41 +248,3 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
-
-
-def _no_manifest(path: str | PathLike[str]) -> bytes:
-    raise ViewFileError(f"{str(path)!r} is a Parquet file but not a .pview: it has no hdpview manifest.")
-
-
-def _check_size_of_footer(path: str | PathLike[str]) -> None:
-    """A Parquet file ends with the length of its footer and a mark; check both before a parser sees them."""
-    with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size >= 12:
-            file.seek(size - 8)
-            length, mark = struct.unpack("<I4s", file.read(8))
-            if mark == b"PAR1" and length <= min(size - 12, _MAX_FOOTER_BYTES):
-                return
-    raise ViewFileError(f"{str(path)!r} is damaged or cut short, or not a .pview file.")
-
-
-def _check_columns(file: pq.ParquetFile, expected: dict[str, pa.DataType], path: str | PathLike[str]) -> None:
-    types = {field.name: field.type for field in file.schema_arrow}
-    if list(types) != list(expected) or not all(
-        _is_alike(types[name], kind) for name, kind in expected.items()
-    ):
-        raise ViewFileError(f"{str(path)!r} is damaged: its columns are not those of its schema.")
-    # Not by column: damaged metadata of a column crash Arrow here, but raise an error when it reads them.
-    metadata = file.metadata
-    n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    if max(n_bytes, metadata.num_rows * len(expected) * 8) > _MAX_BYTES_IN_MEMORY:
-        raise ViewFileError(
-            f"{str(path)!r} claims more components than fit in memory; it is damaged or hostile."
-        )
-
-
-def _is_alike(actual: pa.DataType, expected: pa.DataType) -> bool:
-    """Compare types; lists may differ in the name of their elements."""
-    if pa.types.is_list(expected):
-        return bool(pa.types.is_list(actual) and actual.value_type == expected.value_type)
-    return bool(actual == expected)

@@ -1,4 +1,4 @@
-"""Views of several tables as one: hospital A and hospital B, day 1 and day 2.
+"""Merge views of several tables: hospital A and hospital B, day 1 and day 2.
 
 Counts of the parts add up. If nobody is in more than one table, each person affects only one of the views, so
 the merged view costs the largest ε and the largest δ among them (parallel composition). Otherwise, both add
@@ -7,18 +7,14 @@ up.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
-
-import numpy as np
 
 from hdpview._version import __version__
 from hdpview.domain import Schema
 from hdpview.errors import SchemaError
-from hdpview.view.blocks import Blocks
-from hdpview.view.data import ViewData, ViewPart
-from hdpview.view.manifest import MAX_PARTS, Manifest, Part, Spending
+from hdpview.view.data import ViewData
+from hdpview.view.manifest import MAX_PARTS, Manifest, Spending
 
 
 def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
@@ -36,7 +32,7 @@ def merged(views: Sequence[ViewData], *, overlapping: bool = False) -> ViewData:
     parts = [part for view in views for part in view.manifest.as_parts()]
     if len(parts) > MAX_PARTS:
         raise SchemaError(f"A merged view has at most {MAX_PARTS:,} parts; these make {len(parts):,}.")
-    if len({type(part.components) for view in views for part in view.parts}) > 1:
+    if len({view.is_blocks for view in views}) > 1:
         raise SchemaError(
             "Views of blocks cannot be merged with views of mixtures. Build all views with the same method."
         )
@@ -87,40 +83,30 @@ def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
     if first.privacy_unit != other.privacy_unit:
         raise SchemaError(
             f"View 1 protects each {first.privacy_unit}, view {number} each {other.privacy_unit}; "
-            "a merged view could keep neither promise."
+            "a merged view could give neither guarantee."
         )
 
 
 def _check_apart(views: Sequence[ViewData]) -> None:
     """Refuse to treat views as disjoint if they share a table or a part."""
     tables: set[str] = set()
-    seen: set[bytes] = set()
+    seen: set[str] = set()
     for view in views:
         facts = view.manifest.as_parts()
-        own = {_part_print(*both) for both in zip(view.parts, facts, strict=True)}
+        # Views of few blocks may agree by chance, and then differ in their facts.
+        prints = {f"{part.fingerprint()} {each!r}" for part, each in zip(view.parts, facts, strict=True)}
         named = {part.table.strip().casefold() for part in facts if part.table}
-        if seen & own:
+        if seen & prints:
             why = "A view is listed twice"
         elif tables & named:
             why = f"Two of the views are of the table {min(tables & named)!r}"
         else:
-            tables, seen = tables | named, seen | own
+            tables, seen = tables | named, seen | prints
             continue
         raise SchemaError(
             f"{why}, so everyone in one of them is also in the other. Merge each table once, or declare them "
             "overlapping (overlapping=True, --overlapping): then their budgets add up."
         )
-
-
-def _part_print(part: ViewPart, facts: Part) -> bytes:
-    """Equal for two copies of a part, and different for others because of noise and random starts."""
-    digest = hashlib.blake2b(repr(facts).encode(), digest_size=16)
-    components = part.components
-    of_components = components.noisy_counts if isinstance(components, Blocks) else components.weight
-    digest.update(of_components.astype(np.float32).tobytes())
-    for table in part.tables:
-        digest.update(table.counts.tobytes())
-    return digest.digest()
 
 
 def _cost(spent: Sequence[str | None], overlapping: bool) -> str | None:
@@ -141,8 +127,6 @@ def _largest(manifests: Sequence[Manifest]) -> tuple[Spending, ...]:
     """
     costliest = max(manifests, key=lambda manifest: (manifest.epsilon, manifest.delta))
     delta = max(manifest.delta for manifest in manifests)
-    return (
-        costliest.spending
-        if costliest.delta == delta
-        else (Spending("the costliest of the views", costliest.epsilon, 1, delta),)
-    )
+    if costliest.delta == delta:
+        return costliest.spending
+    return (Spending("the costliest of the views", costliest.epsilon, 1, delta),)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 
 Floats = NDArray[np.float64]
 # Largest codes × bins matrix, in entries (2 MB); multiplying by larger ones is slower than adding up bins.
@@ -58,6 +58,11 @@ class Mixture:
         """Number of codes of each attribute."""
         return tuple(len(bins) for bins in self.bin_of_code)
 
+    @property
+    def raw_weight(self) -> Floats:
+        """The weights: fits have no negative counts."""
+        return self.weight
+
     def table(self, shape: TableShape) -> Floats:
         """Records in every cell of a table."""
         if len(shape.attributes) == 1:
@@ -68,8 +73,8 @@ class Mixture:
             for a, n, bins in zip(shape.attributes, shape.shape, shape.bin_of_code, strict=True)
         ]
         cells = self.weight
-        for own in factors[:-1]:
-            cells = cells[..., None, :] * own
+        for factor in factors[:-1]:
+            cells = cells[..., None, :] * factor
         table: Floats = cells @ factors[-1].T
         return table
 

@@ -19,8 +19,9 @@ _BATCH = 1_000_000  # records drawn at a time: about 16 MB, and 4 MB per attribu
 def draw(view: ViewData, n: int, seed: int | None = None) -> pa.Table:
     """`n` records in random order, with the schema's columns.
 
-    Draws a component in proportion to its weight, a code of each attribute, and a uniform value in each bin.
-    Integers are int64, reals double, datetimes timestamps, categories text, and missing values null.
+    Each record is drawn from a component, chosen in proportion to its weight: a code of each attribute, and a
+    uniform value in its bin. Integers are int64, reals double, datetimes timestamps, categories text, and
+    missing values null.
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 <= n <= MAX_ROWS:
         raise QueryError(f"The number of records must be an integer from 0 to {MAX_ROWS:,}, not {n!r}.")
@@ -42,11 +43,11 @@ def draw_codes(parts: Sequence[ViewPart], n: int, rng: np.random.Generator) -> N
     codes = np.empty((len(parts[0].components.sizes), n), np.int32)
     last = int(np.flatnonzero(weight)[-1]) if n else 0
     for first in range(0, n, _BATCH):
-        some = np.arange(first, min(first + _BATCH, n))
-        drawn = np.minimum(np.searchsorted(reach, rng.random(len(some)) * reach[-1], side="right"), last)
+        numbers = np.arange(first, min(first + _BATCH, n))
+        drawn = np.minimum(np.searchsorted(reach, rng.random(len(numbers)) * reach[-1], side="right"), last)
         for part, start, end in zip(parts, starts, starts[1:], strict=False):
-            own = np.flatnonzero((start <= drawn) & (drawn < end))
-            codes[:, some[own]] = part.components.draw(drawn[own] - start, rng)
+            of_part = np.flatnonzero((start <= drawn) & (drawn < end))
+            codes[:, numbers[of_part]] = part.components.draw(drawn[of_part] - start, rng)
     return codes
 
 
@@ -61,8 +62,8 @@ def _values(attribute: Attribute, codes: NDArray[np.int64], rng: np.random.Gener
     if not attribute.whole:
         last = np.nextafter(attribute.edges[bins + 1], -np.inf)  # rounding must not reach the next bin
         return pa.array(np.minimum(start + inside, last), mask=missing)
-    whole = start + np.minimum(inside.astype(np.int64), width - 1)
+    whole_numbers = start + np.minimum(inside.astype(np.int64), width - 1)
     if not isinstance(attribute, Datetime):
-        return pa.array(whole, pa.int64(), mask=missing)
-    moments = pa.array(whole, pa.timestamp("us"), mask=missing)
+        return pa.array(whole_numbers, pa.int64(), mask=missing)
+    moments = pa.array(whole_numbers, pa.timestamp("us"), mask=missing)
     return moments.cast(pa.date32(), safe=False) if attribute.kind == "date" else moments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import shutil
 import signal
 import tempfile
@@ -20,11 +20,12 @@ SAVED_ELSEWHERE = 3  # exit code
 
 
 class Saver:
-    """Writes the view of one build, and links it to the charge that paid for it."""
+    """Writes the view of one build to `target`, or elsewhere, and links it to the charge that paid for it."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.receipt: Any = None
+        self._replaces = False
 
     def keep(self, receipt: Any) -> None:
         """Remember the receipt of the charge that pays for the view (`privacy.ledger.Receipt`)."""
@@ -33,6 +34,7 @@ class Saver:
     def check(self, force: bool) -> None:
         """Refuse an unwritable path before anything is spent."""
         check_place(self.target)
+        self._replaces = force
         if self.target.exists() and not force:
             raise ViewFileError(
                 f"{str(self.target)!r} already exists, and budget was paid for it. Name another "
@@ -48,33 +50,32 @@ class Saver:
         """Write the view and record its path in its charge; Ctrl-C waits until it is written. If that fails,
         write it elsewhere, and return a sentence with the new path.
         """
+        moved = None
         with _interrupts_wait():
             try:
+                if self.target.exists() and not self._replaces:
+                    raise ViewFileError(f"Another build wrote {str(self.target)!r} in the meantime.")
                 view.save(self.target)
             except ViewFileError as problem:
-                return self._save_elsewhere(view, problem)
+                moved = self._save_elsewhere(view, problem)
             if self.receipt is not None:
                 self.receipt.name_view(str(self.target))
-        return None
+        return moved
 
     def _save_elsewhere(self, view: Any, problem: ViewFileError) -> str:
         for folder in (Path(tempfile.gettempdir()), Path.home(), Path.cwd()):
+            name = str(folder / f"{self.target.stem}-{secrets.token_hex(4)}.pview")
             try:
-                handle, name = tempfile.mkstemp(".pview", f"{self.target.stem}-", folder)
-                os.close(handle)
                 view.save(name)
-            except OSError:
+            except (OSError, ViewFileError):
                 continue
-            except ViewFileError:
-                Path(name).unlink(missing_ok=True)
-                continue
-            if self.receipt is not None:
-                self.receipt.name_view(name)
+            self.target = Path(name)
             return f"{problem} The view was saved as {name}: move it. {self._spent()}"
         if self.receipt is not None:
             self.receipt.lose_view()
         raise ViewFileError(
-            f"{problem} It could not be written anywhere else either: the view is lost. {self._spent()}"
+            f"{problem} It could not be written anywhere else either. {self._spent()} Free some space, and "
+            "finish with --resume (resume=True), which charges nothing more."
         )
 
     def _spent(self) -> str:

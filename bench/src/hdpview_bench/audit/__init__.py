@@ -1,1 +1,1 @@
-"""Audit: the whole build put to the test from outside, by builds of neighbouring tables."""
+"""Audit: test the whole build from outside, by building views of neighbouring tables."""

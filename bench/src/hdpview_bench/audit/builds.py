@@ -1,4 +1,4 @@
-"""What is audited: builds as everyone makes them, with a fresh key and the system's noise."""
+"""The builds to audit: made as users make them, with a fresh key and system noise."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def builds(
 ) -> Build:
     """Builds of views by a method.
 
-    fits: whether components are fitted; see `without_fits`.
-    keys: gives the key of the next build that is not of a file.
+    fits: whether components are fitted; see `without_fits`. keys: returns the key of the next build that does
+    not read a file.
     """
     limits = Contributions(None if max_rows == 1 else PERSON, max_rows)
 
@@ -48,7 +48,7 @@ def builds(
 
 
 def build_file(source: PersonsFile, method: Method, epsilon: Fraction, **options: Any) -> PView:
-    """The whole way from a file to a view: reading, encoding, bounding what a person counts for, noise."""
+    """Build from a file to a view: reading, encoding, bounding each person's contribution, noise."""
     return build_from_table(
         source.path,
         source.schema,
@@ -64,18 +64,20 @@ def build_file(source: PersonsFile, method: Method, epsilon: Fraction, **options
 
 @contextmanager
 def without_fits() -> Iterator[None]:
-    """Mixtures with independent attributes in place of fitted components, as histograms alone tell them.
+    """Replace fitted components by mixtures with independent attributes.
 
-    Fits, and histograms smoothed once more with what tables tell of them, take most of the time of a small
-    build. Both work on released numbers alone, which the audit looks at themselves; whatever is computed from
-    them cannot tell more than they do.
+    Fitting, and smoothing histograms a second time, take most of the time of a small build. Both use released
+    numbers only, and the audit examines these numbers itself, so whatever is computed from them reveals
+    nothing more.
     """
 
     def independent(_starts: Any, _targets: Any, margins: Any, *_: Any) -> list[Components]:
         return [Components.independent(margins)]
 
     def first_shares(measured: Measurements) -> list[Floats]:
-        return list(measured._known[1]) or shares(measured)
+        if "first_shares" not in vars(measured):
+            vars(measured)["first_shares"] = shares(measured)
+        return list(vars(measured)["first_shares"])
 
     shares = Measurements.shares
     with (

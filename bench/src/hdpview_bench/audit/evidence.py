@@ -1,8 +1,9 @@
-"""What a view tells about the canary: every number it releases, beside what it would be without noise.
+"""Features of a view that may reveal the canary: every released number, compared with its value without
+noise.
 
-The auditor knows both tables. So of each released count they take what it differs by from the exact count
-without the canary; of each decision, which way it went. `scores.py` learns from many views how much that
-tells.
+The auditor knows both tables. So for each released count they take the difference from the exact count
+without the canary, and for each decision its outcome. `scores.py` learns from many views how much these
+features reveal.
 """
 
 from __future__ import annotations
@@ -27,20 +28,19 @@ from hdpview.pview import PView
 from hdpview.query.errors.questions import questions_about
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
-from hdpview.view.manifest import Manifest
-from hdpview.view.manifest_json import to_dict
-from hdpview.view.quality import prior_quality
-from hdpview.view.tables import Table
+from hdpview.view.manifest import Manifest, to_dict
+from hdpview.view.quality import N_ORDERS, prior_quality
+from hdpview.view.released_tables import Table
 from hdpview_bench.audit.tables import Neighbours
 
-Features = Mapping[str, Hashable]  # of one view: what was seen, by name
-_MOST_CELLS = 16  # of a table, that are looked at one by one
-_MOST_LEAVES = 4  # the same of a tree
+Features = Mapping[str, Hashable]  # features of one view, by name
+_MOST_CELLS = 16  # maximum number of cells of a table that are examined one by one
+_MOST_LEAVES = 4  # maximum number of leaves of a tree that are examined one by one
 NUMBER_OF_RECORDS = "number of records"
 
 
 def features_of(view: PView, pair: Neighbours) -> Features:
-    """All that is looked at in one view."""
+    """All features of one view."""
     (part,) = view.parts
     seen: dict[str, Hashable] = {}
     if isinstance(part.components, Blocks):
@@ -49,13 +49,13 @@ def features_of(view: PView, pair: Neighbours) -> Features:
         seen |= _of_tables(part.tables, pair)
         seen |= _of_total(view.manifest, part, pair)
     if part.quality.measured:
-        seen |= _of_quality(part, pair)
+        seen |= _of_quality(view.manifest, part, pair)
     seen |= _of_manifest(to_dict(view.manifest))
     return seen
 
 
 def _of_manifest(content: Any, name: str = "manifest") -> Features:
-    """Every number and text of the manifest but the schema, by its place."""
+    """Every number and text of the manifest except the schema, by its path."""
     if isinstance(content, dict):
         parts = {f"{name}, {key}": value for key, value in content.items() if key != "schema"}
     elif isinstance(content, list):
@@ -69,9 +69,7 @@ def _of_manifest(content: Any, name: str = "manifest") -> Features:
 
 
 def _of_tables(tables: tuple[Table, ...], pair: Neighbours) -> Features:
-    """Differences of all cells, differences between them, which tables there are, and what noise as it is
-    promised would tell of it all.
-    """
+    """Differences of all cells, differences between them, the set of tables, and the claimed loss."""
     seen: dict[str, Hashable] = {}
     loss = 0.0
     for table in tables:
@@ -95,7 +93,7 @@ def _of_tables(tables: tuple[Table, ...], pair: Neighbours) -> Features:
 
 
 def _claimed_loss(difference: NDArray[np.int64], change: NDArray[np.int64], table: Table) -> float:
-    """The logarithm of the likelihood ratio of a table's cells, if noise is what the view says."""
+    """The logarithm of the likelihood ratio of a table's cells, if the noise is as the view claims."""
     before, after = difference.astype(np.float64), (difference - change).astype(np.float64)
     if table.noise == "laplace":
         return float((np.abs(before) - np.abs(after)).sum()) / table.scale
@@ -103,10 +101,10 @@ def _claimed_loss(difference: NDArray[np.int64], change: NDArray[np.int64], tabl
 
 
 def _of_total(manifest: Manifest, part: ViewPart, pair: Neighbours) -> Features:
-    """The number of records that the view implies and, behind it, the one that was measured at first.
+    """The number of records that the view implies and, behind it, the number that was measured first.
 
-    The first is the mean of all that tables tell, weighted by precision. So the second follows from it and
-    the tables.
+    The implied number is the mean of all measurements, weighted by precision, so the measured number follows
+    from it and the tables.
     """
     implied = float(part.components.weight.sum())
     exact_total = int(pair.exact_without.exact_counts.sum())
@@ -124,18 +122,20 @@ def _of_total(manifest: Manifest, part: ViewPart, pair: Neighbours) -> Features:
     return seen
 
 
-def _of_quality(part: ViewPart, pair: Neighbours) -> Features:
-    """The factors that were drawn, and how many more are the best ones for the table with the canary."""
+def _of_quality(manifest: Manifest, part: ViewPart, pair: Neighbours) -> Features:
+    """The chosen error factors, and how much more often they fit the table with the canary."""
     factors, prior = part.quality.factors, prior_quality(part.components, part.tables)
     seen: dict[str, Hashable] = {"sizes of errors": factors}
     if pair.turns_quality:
-        drawn = [
-            int(np.argmin(np.abs(usual * 2.0**quality.EXPONENTS - factor)))
-            for factor, usual in zip(factors, prior.factors, strict=True)
-        ]
         unmeasured = replace(part, quality=prior)
-        # The questions are those of the view, whichever table it is of.
+        # The questions come from the view, so they are the same for both tables.
         about = cache(partial(questions_about, unmeasured))
+        paid = sum(one.epsilon for one in manifest.spending if one.purpose == quality.PURPOSE)
+        n_classes = min(N_ORDERS, len(part.components.sizes))
+        amount, drawn = Fraction(paid) / manifest.max_rows / n_classes, list[int]()
+        for k in range(1, n_classes + 1):
+            choice = quality.choice_of(about(k), (*factors[: k - 1], *prior.factors[k - 1 :]), k, amount)
+            drawn.append(int(np.argmin(np.abs(choice.factors - factors[k - 1]))))
         with patch.object(quality, "questions_about", lambda _part, k: about(k)):
             scores = [
                 _quality_scores(unmeasured, counts, drawn) for counts in (pair.exact_without, pair.exact_with)
@@ -150,7 +150,7 @@ def _of_quality(part: ViewPart, pair: Neighbours) -> Features:
 def _quality_scores(
     part: ViewPart, exact_counts: SparseCounts, drawn: list[int]
 ) -> list[NDArray[np.float64]]:
-    """What factors of errors are drawn by, on a table that the auditor knows, when these are drawn."""
+    """The scores by which error factors are chosen, on a table that the auditor knows."""
     seen: list[NDArray[np.float64]] = []
 
     def note(_self: Mechanism, _purpose: str, scores: Exact, *_rest: object) -> int:
@@ -163,7 +163,7 @@ def _quality_scores(
 
 
 def _of_blocks(blocks: Blocks, pair: Neighbours) -> Features:
-    """Cuts on the way to the canary and elsewhere, differences of leaves' counts, how leaves compare."""
+    """Cuts on the path to the canary and elsewhere, differences of leaf counts, and comparisons of leaves."""
     at = np.array(pair.canary)
     leaf = int(np.flatnonzero(((blocks.lower <= at) & (at < blocks.upper)).all(axis=1))[0])
     path = cuts_to(blocks, leaf)
@@ -200,7 +200,7 @@ def _canary_rows(pair: Neighbours) -> int:
 
 
 def _halves(blocks: Blocks) -> Hashable:
-    """Whether the two halves of the first cut were cut alike, and how many leaves each has."""
+    """Whether both halves of the first cut were cut alike, and their numbers of leaves."""
     if len(blocks) == 1:
         return None
     middle = _end_of_left(blocks, 0, len(blocks), 1)
@@ -215,7 +215,7 @@ def _halves(blocks: Blocks) -> Hashable:
 
 
 def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
-    """Attribute and cut point of each cut on the way to a leaf, from the order and depths of the leaves."""
+    """Attribute and cut point of each cut on the path to a leaf, from the order and depths of the leaves."""
     cuts: list[tuple[int, int]] = []
     first, last, depth = 0, len(blocks), 1
     while last - first > 1:
@@ -228,6 +228,8 @@ def cuts_to(blocks: Blocks, leaf: int) -> tuple[tuple[int, int], ...]:
 
 
 def _end_of_left(blocks: Blocks, first: int, last: int, depth: int) -> int:
-    """Where the leaves of a block's left half end: they come first and fill half, 2^-(levels below) each."""
+    """The end of the leaves in a block's left half. They come first and fill half of it, 2^-(levels below)
+    each.
+    """
     filled = np.cumsum(0.5 ** (blocks.depth[first:last] - depth))
     return first + int(np.searchsorted(filled, 0.5)) + 1

@@ -1,7 +1,7 @@
-"""The audit: how much ε the whole build shows to an adversary who knows both tables, against the ε it claims.
+"""The audit: how much ε a build reveals to an adversary who knows both tables, compared with the ε it claims.
 
-A table pair and an event are chosen on some builds, and the event is counted on others; so the choice,
-however long the search for it, cannot make the bound wrong.
+A pair of tables and an event are selected on some builds, and the event is counted on others. So however long
+the search takes, the selection cannot invalidate the bound.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from hdpview_bench.audit.tables import Neighbours, Source, neighbours, persons
 CONFIDENCE = 0.999
 LEAST_RUNS = 100
 RUNS = 2_000
-# Standard deviations that the ends of intervals lie from their middle, at the usual confidence.
+# Half width of intervals at the usual confidence, in standard deviations.
 _CAUTION = 3.3
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a build promises: ε, or ε and δ. With a δ it keeps its accounts in ρ, which is a promise too."""
+    """The guarantee of a build: ε, or ε and δ. With a δ the build accounts in ρ, which is a guarantee too."""
 
     epsilon: float
     delta: float = 0.0
@@ -48,12 +48,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Audit:
-    """claimed, lower_bound: of ε at this δ. claimed_rho, rho_lower_bound: of ρ, where builds keep accounts in
-    ρ.
-    runs: builds of each table that the bound rests on. table, event, hits: where the most was seen.
-    visible: the largest ε that so many builds can show, if an event is certain on one table and never on
-        the other.
-    kinds_seen, kinds_missed: bugs that so many builds would show, by what is expected of them, and would not.
+    """Result of an audit.
+
+    claimed, lower_bound: of ε at this δ. claimed_rho, rho_lower_bound: of ρ, for builds that account in ρ.
+    runs: builds of each table that the bound uses. table, event, hits: the event that revealed the most.
+    visible: the largest ε that this number of builds can show, for an event that is certain on one table and
+    impossible on the other.
+    kinds_seen, kinds_missed: bugs that this number of builds would and would not show, by their expected
+    effect.
     """
 
     method: str
@@ -81,8 +83,8 @@ class Audit:
 
 @dataclass(frozen=True)
 class _Event:
-    """Views of a pair whose score is `threshold` or more. second: whether they are likelier with the canary;
-    else scores change sign.
+    """Views of a pair whose score is at least `threshold`. second: the event is likelier with the canary;
+    otherwise scores change sign.
     """
 
     pair: Neighbours
@@ -114,20 +116,20 @@ def audit(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Audit:
-    """Build many views of neighbouring tables and tell what ε they show at least. Needs no data.
+    """Build many views of neighbouring tables and compute a lower bound on their ε. Needs no data.
 
     Args:
         method: name of a method, or a method object.
         epsilon: the claimed budget.
         delta: the claimed δ, for methods that take one.
-        runs: builds of each of the two tables that the bound rests on; half as many again of every pair
-            choose the event.
-        max_rows: rows of one person; the tables then differ by that many.
-        from_files: build from files in which persons have several rows, reading included; takes longer.
-        fits: fit components in every build too. Without, the audit looks at the numbers that fits start from,
-            which tell no less, and takes a fraction of the time.
-        confidence: with which the bound holds.
-        progress: called with the fraction done and a few words.
+        runs: builds of each of the two tables that the bound uses. Half as many again of every pair
+            select the event.
+        max_rows: rows of one person. The tables differ by that many.
+        from_files: build from files in which persons have several rows, including reading. Slower.
+        fits: also fit components in every build. Without, the audit examines the numbers that fits start
+            from, which reveal no less, and takes a fraction of the time.
+        confidence: confidence of the bound.
+        progress: called with the fraction done and a short text.
         **settings: settings of the method.
     """
     budget = exact_epsilon(epsilon)
@@ -154,23 +156,23 @@ def audit(
 
 
 def _feasible(pairs: list[Neighbours], method: Method, epsilon: Fraction) -> list[Neighbours]:
-    """Pairs of tables that the method can build views of."""
+    """The pairs of tables that the method can build views of."""
     reasons = [method.why_infeasible(pair.exact_without.schema, float(epsilon)) for pair in pairs]
-    found = [pair for pair, reason in zip(pairs, reasons, strict=True) if reason is None]
-    if not found:
+    feasible = [pair for pair, reason in zip(pairs, reasons, strict=True) if reason is None]
+    if not feasible:
         raise MethodError(str(reasons[0]))
-    return found
+    return feasible
 
 
 def claim_of(method: Method, epsilon: Fraction, max_rows: int = 1, quality: bool = True) -> Claim:
-    """What builds by a method promise. With a δ: ρ of the method, and ε²/2 for measured errors."""
+    """The guarantee of builds by a method. With a δ: the method's ρ, plus ε²/2 for measuring errors."""
     delta = delta_of(method)
     if not delta:
         return Claim(float(epsilon))
     for_quality = epsilon * QUALITY_SHARE if quality else Fraction(0)
     of_view = Mechanism(epsilon - for_quality, Randomness.fresh(), delta=delta, max_rows=max_rows)
     rho = of_view.total + (for_quality / max_rows) ** 2 / 2
-    # A person of k records is k neighbours away, and divergences grow with the square of that.
+    # A person of k records is k neighbours away, and divergences grow with k².
     return Claim(float(epsilon), float(delta), float(rho * max_rows**2))
 
 
@@ -186,21 +188,20 @@ def audit_builds(
     confidence: float = CONFIDENCE,
     progress: Progress | None = None,
 ) -> Audit:
-    """Audit anything that builds views.
-
-    search_runs: builds of each table of each pair that choose the event; half of `runs` unless told.
+    """Audit any function that builds views. search_runs: builds of each table of each pair that select the
+    event; half of `runs` by default.
     """
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
         raise BudgetError(f"An audit needs {LEAST_RUNS} runs or more, not {runs!r}.")
     if not 0.5 <= confidence < 1:
         raise BudgetError(f"confidence must lie between 0.5 and 1, not {confidence!r}.")
     listed, n_search = list(pairs), search_runs or runs // 2
-    # With a δ there are two bounds, of ε and of ρ, and either may be wrong.
+    # With a δ there are two bounds, of ε and of ρ, and each may be wrong.
     each = confidence if claim.rho is None else 1 - (1 - confidence) / 2
     report = _Steps(progress, total=2 * (len(listed) * n_search + runs))
-    found = [event for pair in listed for event in _events(pair, build, runs, n_search, claim, report)]
+    events = [event for pair in listed for event in _events(pair, build, runs, n_search, claim, report)]
     fresh = _FreshViews(build, runs, report)
-    event = max((one for one, is_rho in found if not is_rho), key=lambda one: one.promise)
+    event = max((one for one, is_rho in events if not is_rho), key=lambda one: one.promise)
     hits = fresh.hits(event)
     seen, missed = _kinds(claim, runs, each, max_rows)
     result = Audit(
@@ -220,13 +221,13 @@ def audit_builds(
     )
     if claim.rho is None:
         return result
-    event = max((one for one, is_rho in found if is_rho), key=lambda one: one.promise)
+    event = max((one for one, is_rho in events if is_rho), key=lambda one: one.promise)
     bound = rho_lower_bound(*fresh.hits(event), runs, each)
     return replace(result, claimed_rho=claim.rho, rho_lower_bound=bound)
 
 
 def _kinds(claim: Claim, runs: int, confidence: float, max_rows: int) -> tuple[tuple[str, ...], ...]:
-    """Which kinds of bugs the best event would show, if it came up as often as is expected of it.
+    """The kinds of bugs that the best event would show if it occurred as often as expected.
 
     A bug that makes the loss `factor` times ε shows best in an event of probability 1/(1 + a) on one table
     and a/(1 + a) on the other, a = e^(−factor·ε): the sign of one noisy number.
@@ -235,8 +236,8 @@ def _kinds(claim: Claim, runs: int, confidence: float, max_rows: int) -> tuple[t
         "a number or a choice without noise": np.inf,
         "all noise half as wide as was charged": 2.0,
         "one row more of a person than was charged": (max_rows + 1) / max_rows,
-        "half the noise on what takes half of the budget": 1.5,
-        "half the noise on what takes a tenth of the budget": 1.1,
+        "half the noise where half of the budget is spent": 1.5,
+        "half the noise where a tenth of the budget is spent": 1.1,
     }
     seen, missed = list[str](), list[str]()
     for kind, factor in factors.items():
@@ -248,14 +249,14 @@ def _kinds(claim: Claim, runs: int, confidence: float, max_rows: int) -> tuple[t
 
 
 class _FreshViews:
-    """Views of both tables of a pair that no event was chosen by."""
+    """Views of both tables of a pair that took no part in selecting the event."""
 
     def __init__(self, build: Build, runs: int, report: _Steps) -> None:
         self._build, self._runs, self._report = build, runs, report
         self._views: dict[tuple[str, bool], list[Features]] = {}
 
     def hits(self, event: _Event) -> tuple[int, int]:
-        """How often an event comes up where it is likelier, and on the other table."""
+        """The number of times an event occurs on the table where it is likelier, and on the other one."""
         return event.hits(self._of(event.pair, event.second)), event.hits(
             self._of(event.pair, not event.second)
         )
@@ -271,9 +272,9 @@ class _FreshViews:
 def _events(
     pair: Neighbours, build: Build, runs: int, n_search: int, claim: Claim, report: _Steps
 ) -> Iterator[tuple[_Event, bool]]:
-    """The most promising event of a pair for a bound on ε and, where there is one to be found, on ρ.
+    """The most promising event of a pair for a bound on ε and, if there is one, on ρ.
 
-    Half of the views teach the scores, the others choose among them and their thresholds.
+    Half of the views train the scores. The others select events and their thresholds.
     """
     n_learn = n_search // 2
     first = _views(pair.without, pair, build, n_search, report)
@@ -293,7 +294,7 @@ def _events(
 
 
 def _signed(scores: Scores, is_second: bool) -> Scores:
-    """Scores that are larger where the likelier table is likelier; least of all where a view has none."""
+    """Scores that are larger on the likelier table, and lowest for views without a score."""
     signed = scores if is_second else -scores
     return np.where(np.isnan(signed), -np.inf, signed)
 
@@ -301,12 +302,12 @@ def _signed(scores: Scores, is_second: bool) -> Scores:
 def _thresholds(
     likelier: Scores, other: Scores, runs: int, delta: float, is_rho: bool
 ) -> Iterator[tuple[float, float]]:
-    """Thresholds on a score, and about the bound that each would give: this only guides the choice."""
+    """Thresholds on a score and the approximate bound of each, which only guides the selection."""
     shares = np.geomspace(10 / len(likelier), 0.995, 60)
     factor = runs / len(likelier)
     for threshold in np.unique(np.quantile(likelier, 1 - shares, method="higher")).tolist():
         seen, seen_on_other = int((likelier >= threshold).sum()), int((other >= threshold).sum())
-        # The best of many events looked better here than it is: expect two standard deviations less of it.
+        # The best of many events looks better than it is, so subtract two standard deviations.
         hits = factor * max(0.0, seen - 2 * seen**0.5)
         hits_on_other = factor * (seen_on_other + 2 * (seen_on_other + 1) ** 0.5)
         least = (hits - _CAUTION * hits**0.5) / runs - delta
@@ -326,7 +327,7 @@ def _views(table: Source, pair: Neighbours, build: Build, runs: int, report: _St
 
 
 class _Steps:
-    """Counts builds and passes the fraction done on, now and then."""
+    """Counts builds and reports the fraction done now and then."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0

@@ -1,4 +1,4 @@
-"""Scores: how much more likely a view is on one table than on the other, learnt from many views."""
+"""Scores: how much likelier a view is on one table than on the other, learnt from many views."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from numpy.typing import NDArray
 from hdpview_bench.audit.evidence import Features
 
 Scores = NDArray[np.float64]
-_N_BINS = 24  # that a feature with many values is sorted into
+_N_BINS = 24  # bins of a feature with many values
 TOGETHER = "all of it together"
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """Scores by each feature and all together.
+    """Scores by each feature and by all together.
 
-    names: of the features, of which a view need not have all.
-    edges: per feature, where its bins end, or None where each value counts for itself.
-    ratios: per feature, bin or value → logarithm of the likelihood ratio.
-    weights: of the features in the joint score.
-    numbers: features that are numbers, whose value is a score too.
+    names: of the features; a view need not have all. edges: bin edges per feature, or None if each value
+    counts for itself. ratios: per feature, bin or value → logarithm of the likelihood ratio. weights: of the
+    features in the joint score. numbers: features that are numbers, whose values are scores too.
     """
 
     names: tuple[str, ...]
@@ -34,7 +32,7 @@ class Scorer:
 
     @classmethod
     def learn(cls, first: Sequence[Features], second: Sequence[Features]) -> Scorer:
-        """From views of both tables, the same number of each."""
+        """Learn from views of both tables, the same number of each."""
         names = tuple(sorted({name for view in (*first, *second) for name in view}))
         edges, ratios, numbers = [], [], []
         for name in names:
@@ -50,7 +48,7 @@ class Scorer:
         return cls(plain.names, plain.edges, plain.ratios, weights, plain.numbers)
 
     def ratio_scores(self, views: Sequence[Features]) -> Scores:
-        """By each feature alone, shape (n_views, n_features)."""
+        """Scores by each feature alone, shape (n_views, n_features)."""
         columns = []
         for name, edge, ratio in zip(self.names, self.edges, self.ratios, strict=True):
             columns.append(
@@ -60,12 +58,14 @@ class Scorer:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What each column of the scores looks at."""
+        """The feature behind each column of the scores."""
         return (*self.names, *self.numbers, TOGETHER)
 
     def scores(self, views: Sequence[Features]) -> Scores:
-        """By what was learnt of each feature, by the value of each number, and by the weighted sum of what
-        was learnt, shape (n_views, n_columns). A number that a view does not have counts for no score at all.
+        """Scores by each feature, by the value of each number, and by the weighted sum, shape (n_views,
+        n_columns).
+
+        A number that a view does not have gets no score.
         """
         ratios = self.ratio_scores(views)
         numbers = [[_number(view.get(name)) for view in views] for name in self.numbers]
@@ -77,7 +77,7 @@ def _number(value: Hashable) -> float:
 
 
 def _edges(values: Sequence[Hashable]) -> Scores | None:
-    """Quantiles as ends of bins, for numbers of many values."""
+    """Quantiles as bin edges, for numbers with many values."""
     if len(set(values)) <= _N_BINS * 2:
         return None
     numbers = np.array(values, dtype=np.float64)
@@ -93,7 +93,7 @@ def _binned(seen: Sequence[Hashable], edges: Scores | None) -> list[Hashable]:
 
 
 def _log_ratios(first: Sequence[Hashable], second: Sequence[Hashable]) -> dict[Hashable, float]:
-    """Half a view more of each kind on both sides: what was seen once is no proof."""
+    """Smoothed by half a view on both sides, because one observation proves nothing."""
     tally: dict[Hashable, list[float]] = {}
     for which, views in enumerate((first, second)):
         for seen in views:
@@ -102,7 +102,7 @@ def _log_ratios(first: Sequence[Hashable], second: Sequence[Hashable]) -> dict[H
 
 
 def _logistic_weights(first: Scores, second: Scores) -> Scores:
-    """Weights of a logistic regression without intercept, by a few steps of Newton's, held back a little."""
+    """Weights of a logistic regression without intercept, by a few damped Newton steps."""
     rows, labels = np.concatenate([first, second]), np.repeat([0.0, 1.0], [len(first), len(second)])
     weights = np.zeros(rows.shape[1])
     for _ in range(8):

@@ -1,9 +1,7 @@
-"""Pairs of neighbouring tables that a leak would show on: small domains, known to the last record, one person
-more in one of them.
+"""Pairs of neighbouring tables that would reveal a leak: small domains, with one person more in one table.
 
-The auditor is the strongest adversary there is: they know both tables and every setting, and must tell which
-one a view came from. Where a build decides something, there is a pair for which one record turns the
-decision.
+The auditor is the strongest possible adversary: they know both tables and every setting, and must decide
+which table a view came from. For each decision of a build there is a pair on which one record changes it.
 """
 
 from __future__ import annotations
@@ -18,25 +16,27 @@ from numpy.typing import NDArray
 
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.domain import Integer, Schema
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.partition.parameters import PartitionParameters, PartitionSettings
 from hdpview.privacy.exact import unprotected
 
 Cells = NDArray[np.int64]
 
-# Two attributes, found by search: of all small tables looked at, one where the first two cuts together tell
+# Two attributes, found by search: of all small tables tried, the one whose first two cuts together reveal
 # most.
 CONTRAST = [[0, 0, 2, 2, 4, 1], [0, 0, 2, 2, 2, 2], [0, 0, 2, 2, 2, 5]]
-# One attribute, found by search: the best cut moves by a code when one record is added to the third.
+# One attribute, found by search: one more record in the third code moves the best cut by a code.
 UNDECIDED_CUT = [9, 7, 11, 16, 14]
-# Records in each cell of a crowd, so that tables are as large as those that views are built of.
+# Records in each cell of a crowd, so that tables are as large as typical ones.
 CROWD = 1_000
 PERSON = "person"
 
 
 @dataclass(frozen=True)
 class PersonsFile:
-    """A Parquet file with a row per line and a column that says whose it is; `max_rows` of each count."""
+    """A Parquet file with one row per line and a column that identifies the person. `max_rows` of each person
+    count.
+    """
 
     path: Path
     schema: Schema
@@ -50,9 +50,8 @@ Source = SparseCounts | PersonsFile
 class Neighbours:
     """Two tables that differ by the records of one person, all of them in the canary's cell.
 
-    without, with_canary: what is built of. exact_without, exact_with: what each of them counts, by the
-        promise.
-    turns_quality: whether the record may turn what a build measures of its own errors.
+    without, with_canary: the inputs of builds. exact_without, exact_with: their exact counts, after bounding
+    contributions. turns_quality: whether the record may change what a build measures of its own errors.
     """
 
     name: str
@@ -77,9 +76,7 @@ class Neighbours:
 
 
 def neighbours(method: str, epsilon: float, max_rows: int = 1) -> Iterator[Neighbours]:
-    """The pairs to try, for a method and a budget: how many records are on the verge of being noticed depends
-    on it.
-
+    """The pairs to try for a method and a budget, which determines how many records are barely noticeable.
     max_rows: records of the person that only one of the tables has.
     """
     yield pair("nobody or one person", np.zeros(4, np.int64), (1,), max_rows)
@@ -92,7 +89,7 @@ def table_neighbours(epsilon: float, max_rows: int = 1) -> Iterator[Neighbours]:
     """Pairs for builds that release histograms and tables."""
     yield pair("one of a crowd", np.full(4, CROWD), (1,), max_rows)
     yield pair("one of a crowd with two attributes", np.full((2, 2), CROWD), (0, 1), max_rows)
-    # Of so many attributes a table of several is released, and at ε = 1 a delta of 10⁻⁹ is of use.
+    # A table of seven attributes is released, and at ε = 1 a delta of 10⁻⁹ helps.
     yield pair("one of a crowd with seven attributes", np.full((2,) * 7, CROWD), (1,) * 7, max_rows)
     yield undecided_quality(epsilon, max_rows)
 
@@ -110,27 +107,27 @@ def block_neighbours(epsilon: float, max_rows: int = 1) -> Iterator[Neighbours]:
 
 
 def undecided_quality(epsilon: float, max_rows: int = 1) -> Neighbours:
-    """Two attributes that hardly depend on each other: possible errors lie a few records apart."""
+    """Two attributes that are nearly independent: possible error sizes lie a few records apart."""
     cells = np.array([[4.0, 3.96], [3.96, 4.0]]) * CROWD * max_rows / epsilon
-    found = pair("errors between two sizes", np.rint(cells).astype(np.int64), (0, 0), max_rows)
-    return replace(found, turns_quality=True)
+    neighbours = pair("errors between two sizes", np.rint(cells).astype(np.int64), (0, 0), max_rows)
+    return replace(neighbours, turns_quality=True)
 
 
 def undecided_cut(max_rows: int = 1) -> Neighbours:
-    """The best cut moves when the record is there."""
+    """The record moves the best cut."""
     return pair(
         "two cuts to choose from", np.array(UNDECIDED_CUT, np.int64) * max_rows + CROWD, (2,), max_rows
     )
 
 
 def undecided_stop(epsilon: float, max_rows: int = 1) -> Neighbours:
-    """The whole domain is at the threshold of random converge, and beyond it when the record is there."""
+    """The whole domain is at the threshold of random converge, and beyond it with the record."""
     cells = _at_threshold(epsilon, max_rows, depth=1)
     return pair("on the threshold", cells + CROWD, (0,), max_rows)
 
 
 def equal_halves(epsilon: float, max_rows: int = 1) -> Neighbours:
-    """Two halves that differ by a constant, which decisions do not depend on: they see the same in both."""
+    """Two halves that differ by a constant, which does not affect decisions: they see the same in both."""
     half = _at_threshold(epsilon, max_rows, depth=2)
     return pair("two equal halves", np.concatenate([half, half + 10 * CROWD]), (0,), max_rows)
 
@@ -145,7 +142,7 @@ def _at_threshold(epsilon: float, max_rows: int, depth: int) -> Cells:
 
 
 def pair(name: str, exact_cells: Cells, canary: tuple[int, ...], rows: int = 1) -> Neighbours:
-    """The table with these counts in its cells, and the one with `rows` more in the canary's cell."""
+    """The table with these counts, and the same table with `rows` more in the canary's cell."""
     exact_more = exact_cells.copy()
     exact_more[canary] += rows
     tables = sparse(exact_cells), sparse(exact_more)
@@ -153,7 +150,7 @@ def pair(name: str, exact_cells: Cells, canary: tuple[int, ...], rows: int = 1) 
 
 
 def persons(folder: Path, max_rows: int) -> Neighbours:
-    """Two files: persons with a row each, and the same with one who has more rows than may count."""
+    """Two files: persons with one row each, and the same with one person who has more rows than may count."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -170,7 +167,7 @@ def persons(folder: Path, max_rows: int) -> Neighbours:
 
 
 def sparse(exact_cells: Cells) -> SparseCounts:
-    """Counts in all cells of a small domain as occupied cells."""
+    """Counts of all cells of a small domain as occupied cells."""
     schema = Schema(
         [Integer(name=f"attribute {a}", min=0, max=size - 1) for a, size in enumerate(exact_cells.shape)]
     )

@@ -1,4 +1,4 @@
-"""The commands `hdpview audit` and `hdpview bench …`. Thin: they read options, measure and print."""
+"""The commands `hdpview audit` and `hdpview bench …`: they parse options, measure and print."""
 
 from __future__ import annotations
 

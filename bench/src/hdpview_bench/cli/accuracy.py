@@ -8,13 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from hdpview.cli import output
-from hdpview.cli.progress import ProgressBar
-from hdpview_bench.cli.options import DataDir, MemoryLimit, RowSeconds, Seconds, Shape, Workers
+from hdpview.cli.options import option
+from hdpview.cli.progress_bar import ProgressBar
+from hdpview_bench.cli.shared import DataDir, MemoryLimit, RowSeconds, Seconds, Shape, Workers
 
-# Beside what differs between rows.
+# Columns shown besides those that differ between rows.
 _SHOWN = {"dataset", "method", "workload", "rmse", "relative_rmse", "blocks", "build_s"}
 _SHOWN |= {"slope_median", "slopes_above_half", "variance_recovered_median"}
-_QUICK_TRIALS, _QUICK_WORKLOADS = 2, ["range-1d", "marginal-2", "prefix-2d", "random-2d"]
+_QUICK_TRIALS = 2
+_QUICK_WORKLOADS = ["range-1d", "marginal-2", "prefix-2d", "random-2d"]
 
 
 def accuracy(
@@ -22,20 +24,20 @@ def accuracy(
         str,
         typer.Option(
             help="Names, comma-separated: hospital is built in; adult@4 is Adult's first four columns, "
-            "adult#3000 some of its rows; a path that ends in .parquet is a table of your own."
+            "adult#3000 some of its rows; or paths of your own Parquet files."
         ),
     ] = "hospital",
     methods: Annotated[
         str | None,
-        typer.Option(
-            help="Names, comma-separated, with settings as in hdpview:bias_ratio=1.8; `all` by default. "
+        option(
+            "Names, comma-separated, with settings as in hdpview:bias_ratio=1.8; `all` by default. "
             "Also peers: mst, dpmm-mst."
         ),
     ] = None,
     workloads: Annotated[
         str | None,
-        typer.Option(
-            help="Names, comma-separated; all eight of the paper by default. Also range-1 to range-4, cell-1 "
+        option(
+            "Names, comma-separated; all eight of the paper by default. Also range-1 to range-4, cell-1 "
             "to cell-3 (at the place of a record), relations."
         ),
     ] = None,
@@ -52,18 +54,14 @@ def accuracy(
     row_seconds: RowSeconds = 400.0,
     memory_limit: MemoryLimit = "6GB",
     workers: Workers = None,
-    test_key: Annotated[str | None, typer.Option(help="For tests alone: makes the noise repeatable.")] = None,
-    format: Shape = output.JsonOrTable.table,
+    test_key: Annotated[str | None, option("For tests alone: makes the noise repeatable.")] = None,
+    format: Shape = "table",
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder to keep every finished cell in; a run that was stopped goes on there.",
-        ),
+        option("Folder for finished cells, so that a stopped run can resume.", "--output", "-o"),
     ] = None,
 ) -> None:
-    """Measure the error of methods on the paper's workloads, over all their questions, beside that of the
+    """Measure the error of methods on the paper's workloads, over all their questions, relative to the
     paper's method.
 
     The RMSE of a row is the mean over trials of the RMSE over all questions of the workload, as in the paper.
@@ -88,7 +86,7 @@ def accuracy(
     )
     with ProgressBar() as progress:
         rows = accuracy_rows(plan, out, Limits(seconds, memory_bytes(memory_limit)), workers, progress)
-    if format == output.JsonOrTable.json:
+    if format == "json":
         output.print_json(rows)
     else:
         for measured in ([row for row in rows if name in row] for name in ("rmse", "slope_median")):
@@ -100,7 +98,7 @@ def accuracy(
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    """Rows with the same columns; of the columns those that say something."""
+    """Print rows with the same columns, without columns that are constant."""
     if rows:
         columns = [
             column

@@ -1,4 +1,4 @@
-"""The command `hdpview audit`: whether builds keep their promise."""
+"""The command `hdpview audit`: test whether builds keep their privacy guarantee."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hdpview.cli import output
-from hdpview.cli.options import Format
-from hdpview.cli.progress import ProgressBar
+from hdpview.cli.options import Format, option
+from hdpview.cli.progress_bar import ProgressBar
 
 if TYPE_CHECKING:
     from hdpview_bench.audit.run import Audit
@@ -17,31 +17,25 @@ if TYPE_CHECKING:
 
 def audit(
     method: Annotated[str, typer.Option(help="The method to audit.")] = "mixture",
-    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The budget it claims to keep.")] = "1.0",
-    delta: Annotated[
-        str | None, typer.Option(help="The delta it claims to keep, such as 1e-6.", show_default=False)
-    ] = None,
-    runs: Annotated[int, typer.Option(help="Builds of each table that the bound rests on.")] = 2_000,
-    max_rows: Annotated[
-        int, typer.Option(min=1, help="Rows of one person: the tables then differ by that many.")
-    ] = 1,
+    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The epsilon that it claims.")] = "1.0",
+    delta: Annotated[str | None, option("The delta that it claims, such as 1e-6.")] = None,
+    runs: Annotated[int, typer.Option(help="Builds of each table for the bound.")] = 2_000,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one person, by which the tables differ.")] = 1,
     from_files: Annotated[
-        bool, typer.Option("--from-files", help="Build from files in which persons have several rows.")
+        bool, option("Build from files in which persons have several rows.", "--from-files")
     ] = False,
-    fits: Annotated[
-        bool, typer.Option("--fits", help="Fit components too; the numbers they are fitted to tell no less.")
-    ] = False,
-    confidence: Annotated[float, typer.Option(help="With which the bound holds.")] = 0.999,
-    format: Format = output.JsonOrTable.table,
+    fits: Annotated[bool, option("Fit components too; their inputs reveal no less.", "--fits")] = False,
+    confidence: Annotated[float, typer.Option(help="Confidence of the bound.")] = 0.999,
+    format: Format = "table",
 ) -> None:
-    """Build views of neighbouring tables many times, and tell what epsilon they show at least. Needs no data.
+    """Build views of neighbouring tables many times, and print a lower bound on their epsilon. Needs no data.
 
     Example: hdpview audit --method mixture --epsilon 1.0 --runs 2000
     """
     from hdpview_bench.audit.run import audit as run
 
     with ProgressBar() as progress:
-        found = run(
+        result = run(
             method,
             epsilon,
             delta=delta,
@@ -52,31 +46,30 @@ def audit(
             confidence=confidence,
             progress=progress,
         )
-    if format == output.JsonOrTable.json:
-        output.print_json({**dataclasses.asdict(found), "passed": found.passed})
+    if format == "json":
+        output.print_json({**dataclasses.asdict(result), "passed": result.passed})
     else:
-        typer.echo(_summary(found))
-    if not found.passed:
-        words = "MORE THAN IT CLAIMS: the promise is broken. Please report this; see SECURITY.md."
+        typer.echo(_summary(result))
+    if not result.passed:
+        words = "GUARANTEE BROKEN: builds reveal more than they claim. Please report this; see SECURITY.md."
         typer.secho(words, fg="red", bold=True, err=True)
         raise typer.Exit(1)
 
 
-def _summary(found: Audit) -> str:
-    claimed = f"epsilon {found.claimed:g}" + (f" and delta {found.delta:g}" if found.delta else "")
-    shown = f"shows epsilon {found.lower_bound:.3g} at least ({found.confidence:.1%} sure)"
-    lines = [f"{found.method}: claims {claimed}, {shown}"]
-    if found.claimed_rho is not None:
+def _summary(result: Audit) -> str:
+    claimed = f"epsilon {result.claimed:g}" + (f" and delta {result.delta:g}" if result.delta else "")
+    shown = f"reveals an epsilon of at least {result.lower_bound:.3g} ({result.confidence:.1%} sure)"
+    lines = [f"{result.method}: claims {claimed}, {shown}"]
+    if result.claimed_rho is not None:
         lines.append(
-            f"It keeps accounts in rho: claims {found.claimed_rho:.3g}, shows {found.rho_lower_bound:.3g} at "
-            "least"
+            f"Composed in rho: claims {result.claimed_rho:.3g}, reveals at least {result.rho_lower_bound:.3g}"
         )
     lines.append(
-        f"{found.runs:,} builds of each table of the pair {found.table!r}; "
-        f"hits {found.hits[0]:,} and {found.hits[1]:,} of: {found.event}"
+        f"{result.runs:,} builds of each table of the pair {result.table!r}; "
+        f"hits {result.hits[0]:,} and {result.hits[1]:,} of: {result.event}"
     )
-    lines.append(f"So many builds show an epsilon of {found.visible:.2g} at most.")
-    lines.append(f"They would show: {'; '.join(found.kinds_seen) or 'no bug at all. Run more'}.")
-    if found.kinds_missed:
-        lines.append(f"They would not show: {'; '.join(found.kinds_missed)}.")
+    lines.append(f"This many builds can reveal an epsilon of at most {result.visible:.2g}.")
+    lines.append(f"They would detect: {'; '.join(result.kinds_seen) or 'no bug; increase --runs'}.")
+    if result.kinds_missed:
+        lines.append(f"They would miss: {'; '.join(result.kinds_missed)}.")
     return "\n".join(lines)

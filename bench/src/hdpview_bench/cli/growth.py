@@ -9,45 +9,41 @@ from typing import Annotated
 import typer
 
 from hdpview.cli import output
-from hdpview.cli.progress import ProgressBar
-from hdpview_bench.cli.options import DataDir, MemoryLimit, RowSeconds, Seconds, Shape, Workers
+from hdpview.cli.options import option
+from hdpview.cli.progress_bar import ProgressBar
+from hdpview_bench.cli.shared import DataDir, MemoryLimit, RowSeconds, Seconds, Shape, Workers
 
 _SHOWN = ("varying", "rows", "epsilon", "method", "workload", "rmse", "rmse_percent", "build_s")
 _QUICK_TRIALS = 1
 
 
 def growth(
-    datasets: Annotated[str, typer.Option(help="The table to take parts of.")] = "nycflights",
+    datasets: Annotated[str, typer.Option(help="The table to draw subsamples from.")] = "nycflights",
     methods: Annotated[
-        str | None, typer.Option(help="Names, comma-separated; `all` by default. With peers: all,mst,aim.")
+        str | None, option("Names, comma-separated; `all` by default. With peers: all,mst,aim.")
     ] = None,
     workloads: Annotated[
-        str | None,
-        typer.Option(help="Names, comma-separated; by default random-2d, random-3d and populated-2."),
+        str | None, option("Names, comma-separated; by default random-2d, random-3d and populated-2.")
     ] = None,
     epsilon: Annotated[
-        str | None, typer.Option(help="Budgets for the whole table, comma-separated; 0.1 to 10 by default.")
+        str | None, option("Budgets for the whole table, comma-separated; 0.1 to 10 by default.")
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(help="Rows of its parts, comma-separated; 3,000 to 300,000 by default.")
+        str | None, option("Sizes of the subsamples, comma-separated; 3,000 to 300,000 by default.")
     ] = None,
     trials: Annotated[
-        int, typer.Option(min=1, help="Releases per part, method and budget, each with fresh noise.")
+        int, typer.Option(min=1, help="Releases per subsample, method and budget, each with fresh noise.")
     ] = 3,
     data_dir: DataDir = None,
-    quick: Annotated[bool, typer.Option(help="One trial, every second part and budget.")] = False,
+    quick: Annotated[bool, typer.Option(help="One trial, every second subsample and budget.")] = False,
     seconds: Seconds = 300.0,
     row_seconds: RowSeconds = 400.0,
     memory_limit: MemoryLimit = "6GB",
     workers: Workers = None,
-    format: Shape = output.JsonOrTable.table,
+    format: Shape = "table",
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder for growth.svg and every finished cell; a stopped run goes on there.",
-        ),
+        option("Folder for growth.svg and every finished cell; a stopped run resumes.", "--output", "-o"),
     ] = None,
 ) -> None:
     """Measure the error against the number of rows and against the budget, and draw both.
@@ -64,7 +60,7 @@ def growth(
 
     names = output.names_in(datasets)
     if len(names) != 1:
-        raise DataError("bench growth takes parts of one table: name one dataset.")
+        raise DataError("bench growth needs exactly one dataset.")
     written = output.names_in(rows)
     if not all(text.isdecimal() for text in written):
         raise DataError("Rows are whole numbers, such as --rows 3000,30000.")
@@ -85,7 +81,7 @@ def growth(
     with tempfile.TemporaryDirectory(prefix="hdpview-growth-") as temporary, ProgressBar() as progress:
         limits = Limits(seconds, memory_bytes(memory_limit))
         measured = measure.growth_rows(plans, out or Path(temporary), limits, workers, progress)
-    if format == output.JsonOrTable.json:
+    if format == "json":
         output.print_json(measured)
         return
     output.print_table(_SHOWN, [row for row in measured if "rmse" in row])

@@ -8,21 +8,21 @@ from typing import Annotated
 import typer
 
 from hdpview.cli import output
-from hdpview.cli.progress import ProgressBar
-from hdpview_bench.cli.options import DataDir, MemoryLimit, RowSeconds, Seconds, Workers
+from hdpview.cli.options import option
+from hdpview.cli.progress_bar import ProgressBar
+from hdpview_bench.cli.shared import DataDir, MemoryLimit, RowSeconds, Seconds, Workers
 
 
 def paper(
     datasets: Annotated[
         str | None,
-        typer.Option(
-            help="Names, comma-separated; by default seven of the paper's, or hospital where there is no "
+        option(
+            "Names, comma-separated; by default seven of the paper's, or hospital where there is no "
             "--data-dir."
         ),
     ] = None,
     methods: Annotated[
-        str | None,
-        typer.Option(help="Names, comma-separated; `all` methods by default. With peers: all,mst,aim."),
+        str | None, option("Names, comma-separated; `all` methods by default. With peers: all,mst,aim.")
     ] = None,
     trials: Annotated[
         int, typer.Option(min=1, help="Releases per dataset, method and budget, each with fresh noise.")
@@ -36,13 +36,10 @@ def paper(
     format: Annotated[
         output.JsonOrTable,
         typer.Option(help="table for people, json for programs: the rows behind the report."),
-    ] = (output.JsonOrTable.table),
+    ] = "table",
     cells: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder to keep finished cells in, by default beside the report; a stopped run goes on "
-            "there."
-        ),
+        option("Folder to keep finished cells in, by default beside the report; a stopped run resumes."),
     ] = None,
     out: Annotated[
         Path,
@@ -64,7 +61,7 @@ def paper(
         written = report.write_report(
             scope, out, cells or out, Limits(seconds, memory_bytes(memory_limit)), workers, progress
         )
-    if format == output.JsonOrTable.json:
+    if format == "json":
         output.print_json(report.all_rows(scope, cells or out))
     else:
         typer.echo(f"Wrote {written[0]} and {written[1]}.")

@@ -7,20 +7,20 @@ from typing import Annotated
 import typer
 
 from hdpview.cli import output
-from hdpview.cli.progress import ProgressBar
-from hdpview_bench.cli.options import DataDir, Shape
+from hdpview.cli.options import option
+from hdpview.cli.progress_bar import ProgressBar
+from hdpview_bench.cli.shared import DataDir, Shape, print_rows
 
 
 def refine(
     datasets: Annotated[
-        str | None,
-        typer.Option(help="Names or Parquet files, comma-separated; adult, bank, heart by default."),
+        str | None, option("Names or Parquet files, comma-separated; adult, bank, heart by default.")
     ] = None,
     epsilon: Annotated[str, typer.Option(help="Budget of the first build.")] = "1.0",
-    more: Annotated[str, typer.Option(help="Budget that refining spends.")] = "0.5",
+    more: Annotated[str, typer.Option(help="Budget spent by refining.")] = "0.5",
     trials: Annotated[int, typer.Option(min=1, help="Views of each kind, each with fresh noise.")] = 3,
     data_dir: DataDir = None,
-    format: Shape = output.JsonOrTable.table,
+    format: Shape = "table",
 ) -> None:
     """Refine views, and compare them with the view before and with one built with both budgets.
 
@@ -38,7 +38,4 @@ def refine(
             data_dir,
             progress,
         )
-    if format == output.JsonOrTable.json:
-        output.print_json(rows)
-    else:
-        output.print_table(list(rows[0]), rows)
+    print_rows(rows, format)

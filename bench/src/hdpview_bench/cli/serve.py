@@ -8,30 +8,27 @@ from typing import Annotated
 import typer
 
 from hdpview.cli import output
-from hdpview_bench.cli.options import Shape
+from hdpview.cli.options import argument, option
+from hdpview_bench.cli.shared import Shape
 
 
 def serve(
-    view: Annotated[
-        Path | None,
-        typer.Argument(metavar="[VIEW]", help="A .pview file; the demo's by default.", show_default=False),
-    ] = None,
-    users: Annotated[int, typer.Option(min=1, max=200, help="People brushing at the same time.")] = 50,
+    view: Annotated[Path | None, argument("A .pview file; the demo's by default.", metavar="[VIEW]")] = None,
+    users: Annotated[int, typer.Option(min=1, max=200, help="People who brush at the same time.")] = 50,
     seconds: Annotated[float, typer.Option(min=1, max=3600, help="For how long.")] = 60.0,
     gesture: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Measure one gesture in headless Chromium: from a mouse move until all other charts are redrawn.",
             "--gesture",
-            help="Instead: one hand in headless Chromium, from a move of the mouse to all other charts "
-            "redrawn.",
         ),
     ] = False,
-    format: Shape = output.JsonOrTable.table,
+    format: Shape = "table",
 ) -> None:
     """Let many people brush at once in an explorer on this machine: times of answers, errors and the server's
     memory.
 
-    With --gesture one hand brushes in a real browser, and the times are those until the charts follow.
+    With --gesture, one person brushes in a real browser; times are until the charts are redrawn.
 
     Example: hdpview bench serve adult.pview --users 50 --seconds 60
     """
@@ -48,7 +45,7 @@ def serve(
             view = Path(folder) / "admissions.pview"
             build(hospital_table(), hospital_schema(), 1.0).save(view)
         row = gesture_row(view) if gesture else serve_row(view, users, seconds)
-    if format == output.JsonOrTable.json:
+    if format == "json":
         output.print_json(row)
     else:
         output.print_table(list(row), [row])

@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 
-from hdpview.cli import output
-from hdpview_bench.cli.options import Shape
+from hdpview_bench.cli.shared import Shape, print_rows
 
 
 def spark(
     rows: Annotated[
         int, typer.Option(min=1000, help="Rows of the table, of ten attributes with a hundred values each.")
     ] = 10_000_000,
-    format: Shape = output.JsonOrTable.table,
+    format: Shape = "table",
 ) -> None:
     """Build one table with the local engine, with Spark on two cores, and on a stand-alone cluster of a
     master and two workers.
@@ -27,7 +26,4 @@ def spark(
     for row in spark_rows(rows):
         measured.append(row)
         typer.echo(f"{row['engine']}: counted in {row['count_s']} s, grown in {row['grow_s']} s", err=True)
-    if format == output.JsonOrTable.json:
-        output.print_json(measured)
-    else:
-        output.print_table(list(measured[0]), measured)
+    print_rows(measured, format)

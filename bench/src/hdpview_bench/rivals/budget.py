@@ -1,6 +1,4 @@
-"""Budgets of rivals. They never build a view, so they may look at exact counts: the charges are the
-mechanism's own, and what is drawn for them is the rival's affair.
-"""
+"""Budgets of rivals, which never build a view and so may read exact counts. Each charges and draws itself."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ class Budget:
         return self._mechanism.remaining
 
     def charge(self, purpose: str, epsilon: Fraction, times: int = 1) -> Fraction:
-        """Spend `times · epsilon` on a purpose; return `epsilon`, that of one use."""
+        """Spend `times · epsilon` on a purpose; return `epsilon`, the share of one use."""
         self._mechanism._charge(purpose, epsilon * times, times)
         return epsilon
 
@@ -50,7 +48,7 @@ def noisy_vector(
 
 
 class Draws:
-    """Uniform draws under one key, in order: for methods that always decide in the same order."""
+    """Uniform draws under one key, in order, for methods whose decisions have a fixed order."""
 
     def __init__(self, key: NDArray[np.uint32]) -> None:
         self._key, self._n_blocks_used = key, 0

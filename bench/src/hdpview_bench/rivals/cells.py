@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.counts.protocol import Counts
+from hdpview.counts.exact_statistics import Counts
 from hdpview.counts.sparse import SparseCounts, local_cells
 from hdpview.methods.protocol import Engine, Method, Progress, Release
 from hdpview.privacy.mechanism import Mechanism
@@ -14,7 +14,7 @@ from hdpview_bench.rivals.budget import Budget
 
 
 class CellMethod(Method):
-    """A method that needs no engine: to inherit from, with `release_cells` in the place of `release`."""
+    """Base class for a method that needs no engine: implement `release_cells` instead of `release`."""
 
     def release(
         self,

@@ -1,22 +1,22 @@
 """DAWA's partition (Li, Hay, Miklau, Wang: PVLDB 7(5), 2014), without its second stage, which needs a
 workload.
 
-The cells of the domain are laid in a row. Every interval whose length is a power of two is priced: the
-deviation of its counts from their mean, plus 1/ε₂, the error of one noisy count. Noise is put on the prices,
-the cheapest way to tile the row is found, and the records of each of its buckets are counted with noise and
-spread evenly, as real numbers.
+The cells of the domain form a row. Every interval whose length is a power of two has a price: the deviation
+of its counts from their mean, plus 1/ε₂, the error of one noisy count. Noise is added to the prices, and the
+cheapest tiling of the row is found. The records of each of its buckets are counted with noise and spread
+evenly, as real numbers.
 
-Why the partition costs ε₁ although each price has noise of its own: one record more changes the price of an
+Why the partition costs ε₁ although each price has its own noise: one more record changes the price of an
 interval of length l by at most Δ_l = 2(1 − 1/l), and lies in exactly one bucket of any tiling. Let b be the
-bucket of the chosen tiling that holds it, and Δ the largest Δ_l. With the noise of b lower by Δ_b + Δ and all
-other noise as it was, the other table makes the same choice: tilings with b in them keep their order; those
-without have become cheaper by Δ at most, and b by Δ at least. So one draw pays, and noise of scale (Δ_b +
+bucket of the chosen tiling that contains it, and Δ the largest Δ_l. If the noise of b is lower by Δ_b + Δ and
+all other noise is unchanged, the other table makes the same choice: tilings with b keep their order; those
+without become cheaper by at most Δ, and b by at least Δ. So only one draw pays, and noise of scale (Δ_b +
 Δ)/ε₁ suffices.
 
-The authors' code draws half of that noise, none for single cells, and lifts noisy deviations below 0 to 0.
+The authors' code draws half of that noise, none for single cells, and raises noisy deviations below 0 to 0.
 Then a lucky bucket cannot become cheaper, and the argument fails: on a row of eight empty cells, one record
-raises the odds that its cell becomes a bucket of its own some 30-fold where e^ε₁ = 2.7 is promised. Lifted
-prices make far fewer and larger buckets, which is why figures made with that code differ from these.
+raises the odds that its cell becomes its own bucket about 30-fold, where e^ε₁ = 2.7 is promised. Raised
+prices give far fewer and larger buckets, which is why figures made with that code differ from these.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Dawa(CellMethod):
-    """The partition of DAWA on the flattened domain. partition_share: of the budget; the paper's is 1/4."""
+    """The partition of DAWA on the flattened domain. partition_share: share of the budget; the paper's is
+    1/4.
+    """
 
     name = "dawa"
     partition_share: float = 0.25
@@ -54,7 +56,7 @@ class Dawa(CellMethod):
             raise MethodError(f"partition_share must lie between 0 and 1, not {self.partition_share!r}.")
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """It holds every cell of the domain in memory."""
+        """It keeps every cell of the domain in memory."""
         if schema.n_cells <= MOST_CELLS:
             return None
         return (
@@ -154,7 +156,7 @@ def _last_bucket_lengths(row, rank, values, bucket_price, noise_scale, key):  # 
 
 @nb.njit(cache=True, nogil=True)
 def _price_sensitivity(level):  # type: ignore[no-untyped-def]
-    """What one record changes at most in Σ|x − mean| over an interval of length 2^level."""
+    """The maximum change of Σ|x − mean| over an interval of length 2^level by one record."""
     return 2.0 * (1.0 - 1.0 / (1 << level))
 
 

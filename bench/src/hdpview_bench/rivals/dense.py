@@ -1,4 +1,4 @@
-"""Answers to boxes from released tables: each table is summed up once, a box costs its corners."""
+"""Answers to boxes from released tables: each table gets prefix sums, so a box costs only its corners."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class DenseRelease:
 
 
 def answer_from_marginals(boxes: CodeBoxes, marginal: Callable[[tuple[int, ...]], Floats]) -> Floats:
-    """Estimated records in each box, shape (n,), from the marginal of each set of attributes that boxes ask
-    about.
+    """Estimated records in each box, shape (n,), from the marginal of each set of attributes that boxes name.
 
     Args:
         boxes: any order of attributes within a box.
@@ -45,11 +44,11 @@ def answer_from_marginals(boxes: CodeBoxes, marginal: Callable[[tuple[int, ...]]
         np.take_along_axis(part, order, axis=1) for part in (boxes.attribute, boxes.lower, boxes.upper)
     )
     sets, of_box = np.unique(attribute, axis=0, return_inverse=True)
-    found = np.empty(len(boxes))
+    answers = np.empty(len(boxes))
     for number, chosen in enumerate(sets):
         mine = np.flatnonzero(of_box.reshape(-1) == number)
-        found[mine] = sums_of_boxes(marginal(tuple(chosen.tolist())), lower[mine], upper[mine])
-    return found
+        answers[mine] = sums_of_boxes(marginal(tuple(chosen.tolist())), lower[mine], upper[mine])
+    return answers
 
 
 def sums_of_boxes(table: Floats, lower: NDArray[np.int64], upper: NDArray[np.int64]) -> Floats:
@@ -58,8 +57,8 @@ def sums_of_boxes(table: Floats, lower: NDArray[np.int64], upper: NDArray[np.int
     running[(slice(1, None),) * table.ndim] = table
     for axis in range(table.ndim):
         np.cumsum(running, axis=axis, out=running)
-    found = np.zeros(len(lower))
+    sums = np.zeros(len(lower))
     for corner in itertools.product((0, 1), repeat=table.ndim):
         place = tuple((upper if end else lower)[:, axis] for axis, end in enumerate(corner))
-        found += (-1.0) ** (table.ndim - sum(corner)) * running[place]
-    return found
+        sums += (-1.0) ** (table.ndim - sum(corner)) * running[place]
+    return sums

@@ -1,10 +1,10 @@
-"""Independent histograms: one noisy histogram per attribute, and nothing about how attributes go together.
+"""Independent histograms: one noisy histogram per attribute, and nothing about their relationships.
 
-Each of the d histograms gets ε/d, as one record is in one bin of each. All histograms count the same records,
-so their totals are averaged, each weighted by its precision (the noise of a total grows with the number of
-bins), and every histogram becomes the nearest non-negative one with that total. A box then holds total · Π
-(share of its range), as if attributes were independent. Whatever knows more than this about a table has to
-beat it.
+Each of the d histograms gets ε/d, because one record is in one bin of each. All histograms count the same
+records, so their totals are averaged, weighted by precision (the noise of a total grows with the number of
+bins). Every histogram becomes the nearest non-negative one with that total. The estimate of a box is total ·
+Π (share of its range), as if attributes were independent. Every method that uses relationships should be more
+accurate.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hdpview.counts.protocol import Counts
-from hdpview.domain.tables import TableShape
+from hdpview.counts.exact_statistics import Counts
+from hdpview.domain.table_shapes import TableShape
 from hdpview.methods.protocol import Engine, Floats, Method, Progress
 from hdpview.privacy.exact import unprotected
 from hdpview.privacy.mechanism import Mechanism
@@ -75,5 +75,5 @@ class Histograms(Method):
 
 
 def _as_shares(noisy: Floats, total: float) -> Floats:
-    """The nearest non-negative histogram with this total, as shares; even where nothing is known."""
+    """The nearest non-negative histogram with this total, as shares; uniform if there is no information."""
     return project_to_simplex(noisy, total) / total if total > 0 else np.full(len(noisy), 1.0 / len(noisy))

@@ -1,9 +1,9 @@
-"""Identity: noise on every cell of the domain. The plainest release there is, and the measure of how much
-structure brings.
+"""Identity: noise on every cell of the domain. The simplest release, and the baseline for methods that use
+structure.
 
 Each cell gets discrete Laplace noise of scale 1/ε: one record is in one cell, so the whole tensor costs ε
-once. A question on m cells adds up m noises, so its error is known exactly, data or no data: that is
-`expected_rmse`, which needs no release and so also speaks of domains whose tensor nobody could hold. The
+once. A question on m cells adds m independent noises, so its error is known exactly without data.
+`expected_rmse` computes it without a release, even for domains whose tensor does not fit in memory. The
 release itself is the dense tensor, for domains of up to 2·10⁷ cells.
 """
 
@@ -54,7 +54,7 @@ class Identity(CellMethod):
 
 
 def mean_share_of_cells(workload: str, sizes: Sequence[int]) -> float:
-    """The share of all cells that a question covers, on average over a workload as `query/workloads.py`
+    """The share of all cells that a question covers, on average over a workload as `workloads.py`
     defines it.
 
     A question's share is the product of the shares of its ranges; over all sets of k attributes, sums of such

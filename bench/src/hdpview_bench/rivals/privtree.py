@@ -1,20 +1,20 @@
-"""PrivTree (Zhang, Xiao, Xie, SIGMOD 2016): split into all halves at once, as long as a block's count, biased
+"""PrivTree (Zhang, Xiao, Xie, SIGMOD 2016): halve all attributes of a block at once while its count, biased
 by depth, is large.
 
-The definition. Of the budget, half grows the tree and half pays for noise on the leaves' counts. A block with
-count c at depth t (the whole domain has depth 0) is split if b + Lap(λ) > θ, where b = max(θ − δ, c − tδ), θ
-= 0, λ = (2β − 1)/((β − 1)·ε_tree) and δ = λ·ln β. A split halves every attribute that has more than one code
-left, which makes up to β = 2^d children; with `n_cut_attributes` = k the attributes take turns, k at a time,
-and β = 2^k. Where fewer attributes are left, there are fewer children and the same λ and δ: the proof runs
-along one path and asks for no siblings. A block of one cell is never split, which is public.
+Definition. Half of the budget grows the tree and half pays for the noise of the leaves. A block with count c
+at depth t (the whole domain has depth 0) is split if b + Lap(λ) > θ, where b = max(θ − δ, c − tδ), θ = 0, λ =
+(2β − 1)/((β − 1)·ε_tree) and δ = λ·ln β. A split halves every attribute with more than one code left, which
+makes up to β = 2^d children. With `n_cut_attributes` = k, the attributes take turns, k at a time, and β =
+2^k. If fewer attributes are left, there are fewer children with the same λ and δ: the proof follows one path
+and does not depend on siblings. A block of one cell is never split, which is public.
 
-Children without records are not made one by one, and nothing is lost by that. Below the root, an empty block
-has b = −δ and so is split with probability P[Lap(λ) > δ] = 1/(2β), each by itself. Instead of a draw for each
-of m empty children, the gaps between those that are split are drawn, which are geometric: the same joint law
-of decisions, at a cost of about one draw per split. Decisions are all that leaves this step, so the tree has
-exactly the law of the definition. An empty child that is split becomes a block like any other; the rest are
-leaves. Every leaf, occupied or empty, then gets discrete Laplace noise of its own: leaves are held as one
-array of numbers per split, not as boxes, so that 2²² of them take 32 MiB. Nothing here is approximate.
+Children without records are not created one by one, which changes nothing. Below the root, an empty block has
+b = −δ, so it is split with probability P[Lap(λ) > δ] = 1/(2β), independently. Instead of one draw for each of
+m empty children, the gaps between the split ones are drawn. They are geometric, so the decisions have the
+same joint law, at about one draw per split. Only decisions leave this step, so the tree has exactly the law
+of the definition. An empty child that is split becomes an ordinary block; the others are leaves. Every leaf,
+occupied or empty, then gets its own discrete Laplace noise. Leaves are stored as one array of counts per
+split, not as boxes, so that 2²² of them take 32 MiB. Nothing here is approximate.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SplitRule:
-    """When a block is split. noise_scale, bias_per_level: in records, from budget and fan-out alone."""
+    """Whether to split a block. noise_scale, bias_per_level: in records, computed from budget and fan-out
+    alone.
+    """
 
     n_children: int
     noise_scale: float
@@ -65,7 +67,7 @@ class SplitRule:
 
 @dataclass(frozen=True)
 class _Block:
-    """A block that is to be split: its codes, half-open, shape (n_attributes,), which rows of the table it
+    """A block to split: its codes, half-open, shape (n_attributes,), which rows of the table it
     holds, whose turn it is.
     """
 
@@ -78,11 +80,10 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Split:
-    """A block and what its split made. exact_leaves: shape (2^attributes cut,), counts of children that are
-    leaves.
+    """A block and its children.
 
-    The child at index i has the upper half of cut attribute j where bit j of i is set. is_leaf: same shape;
-    the others are split in turn.
+    exact_leaves: shape (2^attributes cut,), counts of children that are leaves. The child at index i has the
+    upper half of cut attribute j if bit j of i is set. is_leaf: same shape; the others are split in turn.
     """
 
     block: _Block
@@ -92,21 +93,21 @@ class _Split:
 
 
 def empty_children_to_split(occupied: Ints, n_children: int, chance: float, draws: Draws) -> list[int]:
-    """Indices below `n_children`, none of them in `occupied` (rising), each chosen with this chance by
-    itself: by the gaps between them.
+    """Indices below `n_children`, none of them in `occupied` (rising), each selected independently with this
+    probability, by drawing the gaps between them.
     """
-    n_empty, found, at = n_children - len(occupied), list[int](), -1
+    n_empty, chosen, at = n_children - len(occupied), list[int](), -1
     empty_before = occupied - np.arange(len(occupied))  # empty children before each occupied one
     while True:
         gap = math.log1p(-draws.uniform(1)[0]) / math.log1p(-chance)
         at += 1 + int(min(gap, n_empty))
         if at >= n_empty:
-            return found
-        found.append(at + int(np.searchsorted(empty_before, at, side="right")))
+            return chosen
+        chosen.append(at + int(np.searchsorted(empty_before, at, side="right")))
 
 
 class _Grower:
-    """Splits blocks, first come first served: draws come in an order set by key and table alone."""
+    """Splits blocks in first-in, first-out order, so the order of draws depends on key and table alone."""
 
     def __init__(self, counts: SparseCounts, rule: SplitRule, n_cut: int, draws: Draws) -> None:
         self._codes, self._counts = counts.exact_codes, counts.exact_counts
@@ -160,7 +161,9 @@ class _Grower:
         return _Split(block, cut, leaves, is_leaf), children
 
     def _attributes_to_cut(self, block: _Block) -> tuple[list[int], int]:
-        """The next attributes in turn that can be halved, in order, and whose turn it is in the children."""
+        """The next attributes in turn that can be halved, in order, and the next attribute in turn for the
+        children.
+        """
         d = len(self._sizes)
         in_turn = [(block.turn + i) % d for i in range(d)]
         chosen = [a for a in in_turn if block.upper[a] - block.lower[a] > 1][: self._n_cut]
@@ -191,7 +194,7 @@ class Privtree(CellMethod):
             )
 
     def _n_cut(self, schema: Schema) -> int:
-        """Attributes that the first split halves."""
+        """Attributes cut by the first split."""
         n_wide = sum(size > 1 for size in schema.sizes)
         return max(1, n_wide if self.n_cut_attributes is None else min(n_wide, self.n_cut_attributes))
 

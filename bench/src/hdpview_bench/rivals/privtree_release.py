@@ -1,11 +1,11 @@
-"""Answers from blocks that were halved along many attributes at once, whose children are too many to be held
+"""Answers from blocks that were halved along many attributes at once, which have too many children to store
 as boxes.
 
-A child of a block is a choice of halves h ∈ {0,1}^c of the c attributes that were cut; its count x(h) stands
-in an array. A question on k attributes needs only sums of x weighted by Π_a f_a(h_a) over the asked
-attributes. With f_a(h) = p_a + (−1)^h·m_a such a sum is Σ_S X(S)·Π_{a ∈ S} m_a·Π_{a ∉ S} p_a over subsets S
-of the asked attributes, where X is the Walsh–Hadamard transform of x: 2^k numbers of X instead of 2^c of x. X
-is what is held; it is whole numbers, so nothing is rounded.
+A child of a block is a choice of halves h ∈ {0,1}^c of the c cut attributes; its count x(h) is stored in an
+array. A question on k attributes needs only sums of x weighted by Π_a f_a(h_a) over these attributes. With
+f_a(h) = p_a + (−1)^h·m_a such a sum is Σ_S X(S)·Π_{a ∈ S} m_a·Π_{a ∉ S} p_a over subsets S of these
+attributes, where X is the Walsh–Hadamard transform of x: 2^k numbers of X instead of 2^c of x. So X is
+stored, which is exact because X has whole numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 
 
 def middle_of(lower: Ints, upper: Ints) -> Ints:
-    """Where a range of codes is halved; an odd one has the longer half below."""
+    """The code at which a range is halved; the lower half of an odd range is the longer one."""
     return (lower + upper + 1) // 2
 
 
@@ -55,7 +55,7 @@ class PrivtreeRelease:
         return answers
 
     def marginal(self, attributes: Sequence[int]) -> Floats:
-        """Every split paints a rectangle for each combination of halves of these attributes."""
+        """Every split adds a rectangle for each combination of halves of these attributes."""
         chosen = list(attributes)
         ends = np.stack([self.lower, middle_of(self.lower, self.upper), self.upper])[:, :, chosen]
         was_cut = self.bit[:, chosen] >= 0
@@ -144,7 +144,7 @@ def _answers(attribute, low, high, lower, middle, upper, bit, first, transform):
 
 @nb.njit(cache=True, nogil=True)
 def _sums_of_halves(splits, attributes, half, bit, first, transform):  # type: ignore[no-untyped-def]
-    """Sum of the leaves of each split in these halves of these attributes; those not cut do not matter."""
+    """Sum of the leaves of each split in these halves of these attributes; uncut attributes are ignored."""
     k = len(attributes)
     sums, bits, even, odd = np.empty(len(splits)), np.empty(k, np.int64), np.full(k, 0.5), np.empty(k)
     for i in range(len(splits)):

@@ -27,8 +27,8 @@ class RecordRelease:
     sizes: tuple[int, ...]
 
     def answer(self, boxes: CodeBoxes) -> Floats:
-        found: Floats = _records_inside(self.codes, boxes.attribute, boxes.lower, boxes.upper) * self.weight
-        return found
+        answers: Floats = _records_inside(self.codes, boxes.attribute, boxes.lower, boxes.upper) * self.weight
+        return answers
 
     def marginal(self, attributes: Sequence[int]) -> Floats:
         shape = tuple(self.sizes[a] for a in attributes)
@@ -42,12 +42,12 @@ class RecordRelease:
 def _records_inside(codes, attribute, lower, upper):  # type: ignore[no-untyped-def]
     """Number of records in each box, shape (n,), one attribute at a time over all records."""
     n_records = codes.shape[1]
-    found, inside = np.zeros(len(attribute)), np.empty(n_records, np.bool_)
+    n_inside, inside = np.zeros(len(attribute)), np.empty(n_records, np.bool_)
     for q in range(len(attribute)):
         inside[:] = True
         for j in range(attribute.shape[1]):
             column, low, high = codes[attribute[q, j]], lower[q, j], upper[q, j]
             for i in range(n_records):
                 inside[i] &= (column[i] >= low) & (column[i] < high)
-        found[q] = inside.sum()
-    return found
+        n_inside[q] = inside.sum()
+    return n_inside

@@ -1,31 +1,30 @@
-"""RIPOST (Laouir and Imine, ESORICS 2025, arXiv 2502.10207): first part full from empty space, then cut where
+"""RIPOST (Laouir and Imine, ESORICS 2025, arXiv 2502.10207): separate full from empty space, then cut where
 counts deviate.
 
-What could be established, from the paper's abstract, published reviews of it and a published audit of its
-authors' program:
-- Blocks are bisected in two phases. In the first a block is done if its count, with noise, is at most a
-  threshold; what is done goes on to the second, where it is a leaf if its absolute deviation from the mean,
-  with noise, is at most a threshold.
+Established from the paper's abstract, published reviews and a published audit of its authors' program:
+- Blocks are bisected in two phases. In the first, a block is done if its noisy count is at most a threshold.
+  It then enters the second phase, where it is a leaf if its noisy absolute deviation from the mean is at most
+  a threshold.
 - Cuts of both phases are drawn by the exponential mechanism on the absolute deviations of the two halves.
-- Of the budget, 0.7 is for noise on leaves, 0.27 for the tests of both phases and 0.03 for cuts; a number 0.4
-  divides what is for tests and cuts between the phases.
-- No depth is preset: the decision at level t = 1, 2, … of a path gets the share 4/((t + 3)(t + 4)) of its
-  budget. These shares sum to 1.
+- Of the budget, 0.7 is for noise on leaves, 0.27 for the tests of both phases and 0.03 for cuts. A share of
+  0.4 divides the budgets of tests and cuts between the phases.
+- There is no maximum depth: the decision at level t = 1, 2, … of a path gets the share 4/((t + 3)(t + 4)) of
+  its budget. These shares sum to 1.
 
-What could not, and is our choice:
-- The thresholds. Here both are `threshold_in_scales` times 1/ε_counts, the scale of the noise on a leaf, and
-  that number is 1: the rule of HDPView, on which the authors' program is built. Tests have wider noise than
-  that, so an empty block is cut with probability close to 1/2 and empty space is cut finely. `bench accuracy`
-  takes other values as `ripost:threshold_in_scales=20`; little depends on it.
-- Whether levels are counted anew in the second phase. They are here: each phase has its own budget, and this
-  leaves more for it.
-- That the share 0.4 is the first phase's, for tests and for cuts alike.
-- The program divides by a sensitivity of 4(1 − 1/|B|) when it draws cuts. A record lies in one half only, so
-  2(1 − 1/|B|) is enough, and is used here.
+Not established, so our choice:
+- The thresholds. Here both are `threshold_in_scales` times 1/ε_counts, the noise scale of a leaf, and the
+  factor is 1: the rule of HDPView, on which the authors' program is built. Tests have more noise than that,
+  so an empty block is cut with probability close to 1/2, and empty space is cut finely. `bench accuracy`
+  accepts other values as `ripost:threshold_in_scales=20`; the effect is small.
+- Whether the second phase restarts the levels. Here it does: each phase has its own budget, and this leaves
+  more for it.
+- That 0.4 is the share of the first phase, for tests and for cuts.
+- The program uses a sensitivity of 4(1 − 1/|B|) to draw cuts. A record lies in one half only, so 2(1 − 1/|B|)
+  suffices and is used here.
 
-Privacy: along one path a test with noise of scale Δ/ε_t costs ε_t (Δ = 1 for a count, 2 for an absolute
-deviation), a cut costs its share, and the shares sum to less than 1 however deep the path goes; leaves are
-disjoint. The whole series is charged.
+Privacy: along one path, a test with noise of scale Δ/ε_t costs ε_t (Δ = 1 for a count, 2 for an absolute
+deviation), a cut costs its share, and the shares sum to less than 1 at any depth; leaves are disjoint. The
+whole series is charged.
 """
 
 from __future__ import annotations
@@ -48,15 +47,17 @@ from hdpview.view.blocks import Blocks
 from hdpview_bench.rivals.budget import Budget, noisy_vector
 from hdpview_bench.rivals.cells import CellMethod
 
-_FIRST, _SECOND = 0, 1  # phases
+# numbers of the phases
+_FIRST = 0
+_SECOND = 1
 
 
 @dataclass(frozen=True)
 class Ripost(CellMethod):
-    """RIPOST. Shares are of the whole budget, of that for the partition, and of that for tests or cuts, in
-    this order.
+    """RIPOST. Shares are of the whole budget, of the partition's budget, and of the budget of tests or cuts,
+    in this order.
 
-    threshold_in_scales: thresholds of both phases, in units of the scale of the noise on a leaf.
+    threshold_in_scales: thresholds of both phases, in units of the noise scale of a leaf.
     """
 
     name = "ripost"
@@ -100,7 +101,7 @@ class Ripost(CellMethod):
 
 @nb.njit(cache=True, nogil=True)
 def level_share(level):  # type: ignore[no-untyped-def]
-    """Share of a phase's budget for the decision at a level, from 1. All of them sum to 1."""
+    """Share of a phase's budget for the decision at a level, from 1. The shares of all levels sum to 1."""
     return 4.0 / ((level + 3.0) * (level + 4.0))
 
 
@@ -116,7 +117,7 @@ def _grow(codes, counts, sizes, epsilon_tests, epsilon_cuts, threshold, key):  #
     order, stream, n_drawn = np.arange(len(counts)), new_stream(), 0
     scores = np.empty(sizes.sum())
     waiting = [(np.zeros_like(sizes), sizes.copy(), 1, _FIRST, 1, 0, len(counts))]
-    found = [(waiting[0][0], waiting[0][1], 1, np.int64(0)) for _ in range(0)]
+    blocks = [(waiting[0][0], waiting[0][1], 1, np.int64(0)) for _ in range(0)]
     while len(waiting) > 0:
         lower, upper, depth, phase, level, first, last = waiting.pop()
         rows, n_cells, total = order[first:last], 1.0, np.int64(0)
@@ -136,7 +137,7 @@ def _grow(codes, counts, sizes, epsilon_tests, epsilon_cuts, threshold, key):  #
             stop = draw(key, n_drawn, stream) < chance
             n_drawn += 1
         if stop:
-            found.append((lower, upper, depth, total))
+            blocks.append((lower, upper, depth, total))
             continue
         rate = epsilon_cuts[phase] * level_share(level) / (2.0 * 2.0 * (1.0 - 1.0 / n_cells))
         a, cut = choose_cut(
@@ -148,11 +149,11 @@ def _grow(codes, counts, sizes, epsilon_tests, epsilon_cuts, threshold, key):  #
         left_upper[a], right_lower[a] = cut, cut
         waiting.append((right_lower, upper, depth + 1, phase, level + 1, middle, last))
         waiting.append((lower, left_upper, depth + 1, phase, level + 1, first, middle))
-    n = len(found)
+    n = len(blocks)
     lowers, uppers = np.empty((n, len(sizes)), np.int32), np.empty((n, len(sizes)), np.int32)
     depths, sums = np.empty(n, np.int32), np.empty(n, np.int64)
     for i in range(n):
-        lowers[i], uppers[i], depths[i], sums[i] = found[i]
+        lowers[i], uppers[i], depths[i], sums[i] = blocks[i]
     return lowers, uppers, depths, sums
 
 
@@ -183,11 +184,10 @@ def choose_cut(codes, counts, rows, lower, upper, total, n_cells, rate, uniform,
 
 @nb.njit(cache=True, nogil=True)
 def _half_deviations(codes, counts, rows, a, low, high, total, n_cells, out):  # type: ignore[no-untyped-def]
-    """Deviations of the two halves of each cut of attribute `a`, added up, into `out`; returns the number of
-    cuts.
+    """Add the deviations of both halves of each cut of attribute `a` to `out`; return the number of cuts.
 
-    Where both halves have a mean below 1, every occupied cell lies above it, and sums and numbers of cells
-    say it all.
+    If both halves have a mean below 1, every occupied cell lies above it, so sums and numbers of cells
+    suffice.
     """
     width = high - low
     if width == 1:
@@ -219,7 +219,7 @@ def _half_deviations(codes, counts, rows, a, low, high, total, n_cells, out):  #
 
 @nb.njit(cache=True, nogil=True)
 def _part_rows(codes, rows, a, cut):  # type: ignore[no-untyped-def]
-    """Reorder row numbers so that those with a code below the cut come first; returns how many they are."""
+    """Reorder row numbers so that those with a code below the cut come first; return their number."""
     n_left = 0
     for i in range(len(rows)):
         if codes[rows[i], a] < cut:

@@ -1,10 +1,10 @@
-// Step 3: build, and what comes of it.
+// Step 3: build the view, and what to do with it.
 
 import { button, errorLine, paragraph, typed } from "./inputs.js";
 import { element } from "./parts.js";
 import { get, post } from "./server.js";
 
-const TICK = 300; // milliseconds between two looks at a build
+const TICK = 300; // milliseconds between polls of a build
 
 export class Build {
   constructor(page, place) {
@@ -12,7 +12,7 @@ export class Build {
     const { settings } = page;
     this.output = typed("File of the view", settings.output, (text) => {
       settings.output = text;
-      this.told();
+      this.update();
       page.changed();
     });
     this.command = element("pre", { id: "command", tabindex: "0", "aria-label": "The command that builds" });
@@ -22,34 +22,28 @@ export class Build {
     this.asks = element("div", { class: "panel", role: "alertdialog", "aria-label": label, hidden: true });
     this.button = button("Build the view", () => this.start(false), { class: "primary", id: "start" });
     this.cancel = button("Cancel", () => this.stop(), { id: "cancel", hidden: true });
-    this.bar = element("progress", { hidden: true, "aria-label": "How far the build is" });
+    this.bar = element("progress", { hidden: true, "aria-label": "Progress of the build" });
     this.stage = paragraph("", "quiet", { role: "status", id: "stage" });
     this.result = element("div", { id: "result", hidden: true });
     place.append(
       element("h2", { tabindex: "-1" }, "Build the view"),
       paragraph(
-        "The budget is spent once, when the table has been read and before any noise is drawn. From then " +
-          "on anyone may ask any number of questions of the view. The table is no longer needed.",
+        "The budget is spent once, after the table has been read and before any noise is drawn. From then " +
+          "on, anyone may ask the view any number of questions. The table is no longer needed.",
       ),
       element("div", { class: "row" }, element("label", {}, "File of the view ", this.output)),
       this.command, this.blocked, this.error, this.asks,
-      element(
-        "div", { class: "next" }, button("Back", () => page.go("choose")), this.button, this.cancel,
-      ),
+      element("div", { class: "next" }, button("Back", () => page.go("choose")), this.button, this.cancel),
       this.bar, this.stage, this.result,
     );
   }
 
   enter() {
-    this.told();
+    this.update();
   }
 
-  checked() {
-    this.told();
-  }
-
-  /** Show the command that does the same, and whether anything stands in the way. */
-  async told() {
+  /** Show the equivalent command and whether the schema is complete. */
+  async update() {
     const { page } = this;
     const n = Object.keys(page.check.problems).length;
     const needs = `${n} ${n === 1 ? "column is" : "columns are"} incomplete. Complete step 1 first.`;
@@ -88,13 +82,14 @@ export class Build {
     }
   }
 
-  /** A column cannot be read: the curator decides before anything is spent. */
+  /** Let the curator decide about columns that cannot be read, before any budget is spent. */
   ask(sentences) {
     this.asks.hidden = false;
     const correct = button("Correct the schema", () => this.page.go("describe"), { class: "primary" });
-    const all = button("Build all the same", () => this.start(true), { id: "all-the-same" });
+    const all = button("Build anyway", () => this.start(true), { id: "all-the-same" });
     this.asks.replaceChildren(
-      element("b", {}, "Before the budget is spent. Nothing has been spent yet."), findings(sentences),
+      element("b", {}, "Please check before the budget is spent. Nothing has been spent yet."),
+      findings(sentences),
       element("div", { class: "row" }, correct, all),
     );
     correct.focus();
@@ -105,12 +100,12 @@ export class Build {
     this.cancel.hidden = false;
     this.cancel.disabled = false;
     for (;;) {
-      const found = await get("api/build");
-      this.stage.textContent = found.state === "running" ? `${found.stage} …` : "";
-      if (found.fraction === null) this.bar.removeAttribute("value");
-      else this.bar.value = found.fraction;
-      if (found.state !== "running") {
-        this.ended(found);
+      const job = await get("api/build");
+      this.stage.textContent = job.state === "running" ? `${job.stage} …` : "";
+      if (job.fraction === null) this.bar.removeAttribute("value");
+      else this.bar.value = job.fraction;
+      if (job.state !== "running") {
+        this.ended(job);
         return;
       }
       await new Promise((done) => {
@@ -125,19 +120,19 @@ export class Build {
     await post("api/cancel").catch(() => {});
   }
 
-  ended(found) {
+  ended(job) {
     this.bar.hidden = true;
     this.cancel.hidden = true;
-    if (found.ledger) {
-      this.page.showLedger(found.ledger);
-      this.page.steps.choose.told();
+    if (job.ledger) {
+      this.page.showLedger(job.ledger);
+      this.page.steps.choose.update();
     }
-    if (found.state !== "done") {
-      this.error.textContent = found.message;
+    if (job.state !== "done") {
+      this.error.textContent = job.message;
       return;
     }
-    const { result } = found;
-    this.button.classList.remove("primary"); // the next step is another one
+    const { result } = job;
+    this.button.classList.remove("primary"); // the primary action is now to use the view
     this.page.commands.view = result.commands.explore;
     this.page.showCommands();
     const { ledger } = this.page;
@@ -146,21 +141,21 @@ export class Build {
     this.result.hidden = false;
     this.result.replaceChildren(
       element("h2", { tabindex: "-1" }, `${result.view} is built`),
-      ...(found.message ? [paragraph(found.message, "wrong")] : []),
+      ...(job.message ? [paragraph(job.message, "wrong")] : []),
       paragraph(
-        `${(result.bytes / 1000).toFixed(0)} kB. Epsilon ${ledger.spent} spent on ${ledger.table} in ` +
-          `all, ${left}. Ledger: ${ledger.path}`,
+        `${(result.bytes / 1000).toFixed(0)} kB. Total epsilon spent on ${ledger.table}: ${ledger.spent}, ` +
+          `${left}. Ledger: ${ledger.path}`,
       ),
       ...(result.private ? [] : [paragraph("This view is NOT PRIVATE.", "wrong")]),
-      element("h3", {}, "What its histograms say about the schema"),
+      element("h3", {}, "Possible mistakes in the schema"),
       result.findings.length ? findings(result.findings, "look") : paragraph(none),
-      element("h3", {}, "Next"), this.deeds(result.commands),
+      element("h3", {}, "Next"), this.actions(result.commands),
       element("pre", { tabindex: "0" }, result.about),
     );
     this.result.querySelector("h2").focus();
   }
 
-  deeds(commands) {
+  actions(commands) {
     const link = (url, words) => element("a", { href: url, target: "_blank", rel: "noopener" }, words);
     const publish = async () => {
       const { path, bytes } = await post("api/publish");
@@ -172,27 +167,28 @@ export class Build {
     };
     const serve = async () => {
       const { command } = await post("api/serve");
-      return [`Serving until this page’s server ends. Try: ${command}`];
+      return [`Serving until this page’s server stops. Try: ${command}`];
     };
     const card = async () => {
       const { path } = await post("api/keep-card");
       return [link("card", "Open it"), ` or take ${path}`];
     };
     const all = [
-      ["publish", "Publish", "One HTML page that answers in any browser, without a server.", publish],
+      ["publish", "Publish", "One HTML file that works in any browser, without a server.", publish],
       ["explore", "Explore", "Filter and compare in the browser, on this machine.", explore],
       ["serve", "Serve", "As a PostgreSQL database, for SQL tools, on this machine.", serve],
       ["card", "Privacy card", "One page to print, for a data protection officer.", card],
     ];
-    return element("div", { class: "deeds" }, ...all.map((each, i) => deed(...each, commands[each[0]], !i)));
+    const nodes = all.map((each, i) => action(...each, commands[each[0]], !i));
+    return element("div", { class: "actions" }, ...nodes);
   }
 }
 
 const findings = (sentences, kind = "") =>
   element("ul", { class: `findings ${kind}` }, ...sentences.map((each) => element("li", {}, each)));
 
-/** Something to do with the view: a button, what it is for, what came of it, and the command that does it. */
-function deed(id, title, words, act, command, isNext) {
+/** An action on the view: its button, purpose, result and equivalent command. */
+function action(id, title, words, act, command, isNext) {
   const said = paragraph("", null, { role: "status", id: `${id}-said` });
   const onclick = async () => {
     press.disabled = true;

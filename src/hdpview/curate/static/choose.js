@@ -1,12 +1,13 @@
-// Step 2: whose secret it is, how much of it may show, and what that buys.
+// Step 2: choose the privacy unit and the budget, and see the expected errors.
 
 import { button, errorLine, field, paragraph, trim, typed } from "./inputs.js";
 import { element, selectOf, shown, tableOf } from "./parts.js";
 import { post } from "./server.js";
 
-const HEIGHT = 26;
-const LEFT = 190;
-const WIDTH = 560; // of a row, of the names, and of the picture
+const HEIGHT = 26; // height of a row, in pixels
+const LEFT = 190; // width of the names, in pixels
+const WIDTH = 560; // width of the picture, in pixels
+// Names of columns that probably identify a person.
 const PERSON = /patient|person|user|customer|client|member|employee|student|subject|household|citizen/i;
 
 export class Choose {
@@ -17,7 +18,7 @@ export class Choose {
     this.focus = element("div", { class: "row", id: "focus" });
     this.picture = element("div", { id: "picture" });
     this.ledger = element("div", { id: "ledger" });
-    this.button = button("Show what it buys", () => this.estimate(), { id: "estimate" });
+    this.button = button("Show expected errors", () => this.estimate(), { id: "estimate" });
     place.append(
       element("h2", { tabindex: "-1" }, "Choose the budget"),
       element("div", { class: "two" }, this.#choices(), this.#forecast()),
@@ -26,11 +27,10 @@ export class Choose {
         button("Next: build", () => page.go("build"), { class: "primary", id: "to-build" }),
       ),
     );
-    this.drawFocus();
-    this.told();
+    this.enter();
   }
 
-  /** A field for one of the settings, which has the same words as label. */
+  /** A labelled text field for one of the settings. */
   #input(key, label, remark, more = {}) {
     const { settings } = this.page;
     const change = (text) => this.#set(key, text);
@@ -39,21 +39,22 @@ export class Choose {
 
   #set(key, value) {
     this.page.settings[key] = value;
-    this.told();
+    this.update();
     this.page.changed();
   }
 
-  /** Who is protected, and how much. */
+  /** The fields for the privacy unit, the budget and the focus. */
   #choices() {
     const numeric = { inputmode: "numeric" };
     this.person = element(
       "div", {},
       this.#input(
-        "maxRows", "Rows of one person that count", "chosen at random; all noise grows with it", numeric,
+        "maxRows", "Maximum rows per person", "Extra rows are dropped at random. More rows mean more noise.",
+        numeric,
       ),
       this.#input(
-        "noPerson", "Values that name nobody",
-        "separated by commas, such as NA; any other text identifies a person",
+        "noPerson", "Values that identify nobody",
+        "Separated by commas, such as NA. Any other text identifies a person.",
       ),
     );
     return element(
@@ -63,12 +64,10 @@ export class Choose {
         "Who is protected: each row, or the person behind several rows." + this.proposal(),
       ),
       this.person,
-      this.#input(
-        "epsilon", "Epsilon", "Smaller protects more and shows less.", { inputmode: "decimal" },
-      ),
-      this.#input("delta", "Delta", "Empty for none. 1e-9, for example, sharpens views of many columns."),
-      this.meaning, this.error, element("h3", {}, "What matters most"),
-      paragraph("Pairs or triples of columns that are counted together in any case.", "quiet"), this.focus,
+      this.#input("epsilon", "Epsilon", "Lower values protect more and show less.", { inputmode: "decimal" }),
+      this.#input("delta", "Delta", "Optional. A value such as 1e-9 makes views of many columns sharper."),
+      this.meaning, this.error, element("h3", {}, "Columns to count together"),
+      paragraph("Pairs or triples of columns that are always counted together.", "quiet"), this.focus,
       element("h3", {}, "Ledger"), this.ledger,
     );
   }
@@ -77,8 +76,8 @@ export class Choose {
   unit(label) {
     const { settings, document: doc } = this.page;
     const options = [
-      ["", "each row stands for itself"],
-      ...doc.columns.map(({ name }) => [name, `the column ${name} says whose`]),
+      ["", "each row is a different person"],
+      ...doc.columns.map(({ name }) => [name, `${name} identifies the person`]),
     ];
     const select = selectOf(label, options, settings.unit, () => {
       settings.unitIsChosen = true;
@@ -89,19 +88,18 @@ export class Choose {
     return select;
   }
 
-  /** A column that identifies persons by its name. */
+  /** A remark that names the column that probably identifies the person. */
   proposal() {
     const { identifiers } = this.page.told;
     const name = identifiers.find((each) => PERSON.test(each)) ?? identifiers[0];
     return name ? ` The column ${name} looks like it identifies the person.` : "";
   }
 
-  /** What the budget buys. */
   #forecast() {
     return element(
-      "div", {}, element("h3", {}, "What it buys"),
+      "div", {}, element("h3", {}, "Expected errors"),
       this.#input(
-        "rows", "About how many rows the table has",
+        "rows", "Approximate number of rows",
         "A public, rounded figure. The table is not read for this.", { inputmode: "numeric" },
       ),
       this.button, this.picture,
@@ -110,7 +108,7 @@ export class Choose {
 
   enter() {
     this.drawFocus();
-    this.told();
+    this.update();
   }
 
   checked() {
@@ -120,20 +118,20 @@ export class Choose {
     this.button.disabled = !this.page.check.valid;
   }
 
-  /** Say what the choice means, and what of the budget is left. */
-  told() {
+  /** Explain the chosen budget and show what is left of the limit. */
+  update() {
     const { settings, ledger } = this.page;
     const epsilon = Number(settings.epsilon);
     this.person.hidden = !settings.unit;
     const isNumber = epsilon > 0 && Number.isFinite(epsilon);
-    this.error.textContent = isNumber ? "" : "Epsilon is a number above 0, such as 1.";
+    this.error.textContent = isNumber ? "" : "Epsilon must be a number above 0, such as 1.";
     this.meaning.textContent = isNumber ? meaningOf(epsilon, settings) : "";
     if (isNumber && ledger?.left !== null && ledger && epsilon > ledger.left + 1e-12)
       this.error.textContent =
-        `That is more than is left: ${trim(ledger.left)} of ${trim(ledger.limit)}. Choose at most that, ` +
+        `Only ${trim(ledger.left)} of ${trim(ledger.limit)} is left. Spend no more than that, ` +
         `or raise the limit if your rules allow it: hdpview ledger limit ${ledger.table} EPSILON`;
     this.drawLedger();
-    this.page.steps?.build?.told();
+    this.page.steps?.build?.update();
   }
 
   drawLedger() {
@@ -148,8 +146,8 @@ export class Choose {
     ]);
     this.ledger.replaceChildren(
       paragraph(`Epsilon ${trim(ledger.spent)} has been spent on ${ledger.table} so far. ${left}`),
-      ...(rows.length ? [tableOf(["when", "on what", "epsilon", "state"], rows)] : []),
-      paragraph(`Ledger: ${ledger.path}${ledger.exists ? "" : " (made by the first charge)"}`, "quiet"),
+      ...(rows.length ? [tableOf(["when", "purpose", "epsilon", "state"], rows)] : []),
+      paragraph(`Ledger: ${ledger.path}${ledger.exists ? "" : " (created by the first charge)"}`, "quiet"),
     );
   }
 
@@ -161,8 +159,7 @@ export class Choose {
     );
     const change = (groups) => {
       settings.focus = groups;
-      this.drawFocus();
-      this.told();
+      this.enter();
       this.page.changed();
     };
     const add = () => {
@@ -188,11 +185,11 @@ export class Choose {
       this.picture.replaceChildren(line);
     };
     if (!Number.isInteger(rows) || rows < 1) {
-      fail("About how many rows does the table have? Enter a whole number.");
+      fail("Enter the approximate number of rows as a whole number, such as 10000.");
       return;
     }
     this.button.disabled = true;
-    const waiting = paragraph("Building views of invented tables …", "quiet", { role: "status" });
+    const waiting = paragraph("Building views of simulated tables …", "quiet", { role: "status" });
     this.picture.replaceChildren(waiting);
     const { epsilon, delta, max_rows } = page.order();
     try {
@@ -201,12 +198,12 @@ export class Choose {
       const chosen = await ask(epsilon);
       page.commands.estimate = chosen.command;
       page.showCommands();
-      const found = [chosen];
-      this.draw(found);
+      const estimates = [chosen];
+      this.draw(estimates);
+      // Smaller and larger budgets for comparison.
       for (const factor of [1 / 3, 3]) {
-        // beside it, what less and more would buy
-        found.unshift(await ask(trim(Number((epsilon * factor).toPrecision(2)))));
-        this.draw(found);
+        estimates.unshift(await ask(trim(Number((epsilon * factor).toPrecision(2)))));
+        this.draw(estimates);
       }
     } catch (problem) {
       fail(problem.message);
@@ -214,7 +211,7 @@ export class Choose {
     this.button.disabled = !page.check.valid;
   }
 
-  /** Errors by kind of question, the chosen budget beside a third and three times of it. */
+  /** Draw the expected errors by kind of query, for the chosen budget (the last) and others. */
   draw(estimates) {
     const chosen = estimates.at(-1);
     const ordered = [...estimates].sort((a, b) => a.epsilon - b.epsilon);
@@ -237,9 +234,9 @@ export class Choose {
     this.picture.replaceChildren(
       element("svg", { ...size, role: "img", "aria-label": label }, ...marks),
       paragraph(
-        "Marks are the expected errors (root mean square). Bars span invented tables, from those heaped on " +
-          "a few values to those spread evenly; real ones can lie outside. Groups hold at least one in a " +
-          "hundred records.",
+        "Marks are the expected errors (root mean square). Bars span simulated tables, from values " +
+          "concentrated on a few to evenly spread ones; real errors can lie outside. Groups contain at " +
+          "least 1% of the records.",
         "quiet",
       ),
     );
@@ -248,7 +245,7 @@ export class Choose {
   }
 }
 
-/** What a budget means for somebody in the table. */
+/** What a budget means for a person or record in the table. */
 function meaningOf(epsilon, { unit, delta }) {
   const belief = 100 / (1 + Math.exp(-epsilon));
   const sure = belief < 99.9 ? `at most ${belief.toFixed(1)}% sure of it` : "virtually certain";
@@ -261,7 +258,7 @@ function meaningOf(epsilon, { unit, delta }) {
 
 const svgText = (x, y, words, kind) => element("text", { x, y, class: kind }, words);
 
-/** The row of one budget: how far errors range, what to expect, and both in words. */
+/** The row of one budget: range of errors, expected error, and labels. */
 function errorMarks(estimate, kind, what, y, most, isChosen) {
   const { low, expected, high } = estimate[what][kind];
   const x = (value) => LEFT + (WIDTH - LEFT - 120) * (value / most);

@@ -1,4 +1,4 @@
-// Step 1: what each column is.
+// Step 1: describe each column.
 
 import { button, errorLine, field, paragraph, ticked, trim, typed } from "./inputs.js";
 import { counted, element, selectOf } from "./parts.js";
@@ -10,40 +10,41 @@ const OF_INTEGERS = {
 const BINNINGS = { integer: OF_INTEGERS, real: { ...OF_INTEGERS, "": "100 equal" } };
 const WIDTHS = ["1h", "1d", "1w", "1mo", "1q", "1y"];
 const SIZED = ["every", "bins", "edges"];
+// Keys of a suggestion that are highlighted.
 const SHOWN = ["min", "max", "binning", "size", "values", "ordered", "other", "rest"];
-// How a text file is written: the setting, its words, and a remark.
+// Settings of text files: key, label and remark.
 const SIGNS = [
-  ["separator", "Separator", "empty: the one that parts the header best"],
+  ["separator", "Separator", "detected in the header if empty"],
   ["encoding", "Encoding", "utf-8, cp1252, latin-1, …"], ["decimal", "Decimal sign", "a point by default"],
 ];
 const NUMBERS = [
-  ["thousands", "Sign between thousands", "none by default"],
-  ["strip", "Signs around numbers", "such as $€%"],
-  ["negative", "Numbers below zero", "parentheses, where (468.00) is one"],
-  ["epoch", "Moments as numbers", "s or ms since 1970"],
+  ["thousands", "Thousands separator", "none by default"],
+  ["strip", "Characters around numbers", "such as $€%"],
+  ["negative", "Negative numbers", "parentheses, where (468.00) is one"],
+  ["epoch", "Dates as numbers", "s or ms since 1970"],
 ];
 
-// What a suggestion does not change: it was said by the curator.
-const OWN_WORDS = ["kind", "missing", "missing_as", "label", "unit"];
+// Keys that a suggestion does not overwrite, because the curator has set them.
+const CURATORS = ["kind", "missing", "missing_as", "label", "unit"];
 
 export class Describe {
   constructor(page, place) {
     this.page = page;
     this.rows = new Map();
-    this.guesses = new Set(); // columns that hold a suggestion nobody has changed yet
-    this.touched = new Set(); // columns that somebody has typed into: only they are called wrong
+    this.guesses = new Set(); // columns with an unchanged suggestion
+    this.touched = new Set(); // columns that were edited; only these are marked as wrong
     const { told } = page;
     this.summary = element("div", { class: "summary", role: "status", id: "summary" });
     this.suggest = button("", () => this.useSuggestions(), { id: "suggest" });
     this.list = element("div", {}, ...page.document.columns.map((form) => this.row(form)));
     const next = button("Next: choose the budget", () => this.leave(), { class: "primary", id: "to-choose" });
-    const byNames = element("span", { class: "quiet" }, "from the columns' names alone; check them");
+    const byNames = element("span", { class: "quiet" }, "based on column names and first values; check them");
     place.append(
       element("h2", { tabindex: "-1" }, "Describe the columns"),
       paragraph(
-        "Say what is known without looking at the data: from a law, a form, a code book. Values beyond the " +
-          "bounds go to the nearest bound; values that are not listed go to “other”. Leave out columns " +
-          "that nobody needs to ask about.",
+        "Enter what is known without looking at the data, for example from a law, a form or a code book. " +
+          "Values beyond the bounds are counted at the nearest bound; unlisted values are counted as " +
+          "“other”. Leave out columns that nobody needs.",
       ),
       paragraph(told.note, "quiet"), ...(told.is_text ? [this.source()] : []),
       element("div", { class: "row" }, this.suggest, byNames), this.learning(), this.summary, this.list,
@@ -51,7 +52,7 @@ export class Describe {
     );
   }
 
-  /** To the next step: from now on every column that is incomplete is called so. */
+  /** Go to the next step and mark all incomplete columns. */
   leave() {
     for (const { name } of this.page.document.columns) this.touched.add(name);
     this.checked();
@@ -93,7 +94,7 @@ export class Describe {
     fields.replaceChildren();
     if (!form.use) {
       const isIdentifier = this.page.told.identifiers.includes(form.name);
-      const why = "left out: its name looks like an identifier. It can identify the person, in step 2.";
+      const why = "left out: its name looks like an identifier. Step 2 can use it to identify the person.";
       fields.append(element("span", { class: "quiet" }, isIdentifier ? why : "left out"));
       return;
     }
@@ -121,7 +122,7 @@ export class Describe {
       `Values of ${form.name}`, form.values, (text) => this.set(form, "values", text),
       {
         rows: Math.min(6, Math.max(1, form.values.split("\n").length)), spellcheck: "false",
-        placeholder: "values, with commas or one per line",
+        placeholder: "values, separated by commas",
       },
       "textarea",
     );
@@ -173,7 +174,7 @@ export class Describe {
     this.page.changed();
   }
 
-  /** Columns that a person still has to say something about and whose name suggests something. */
+  /** Incomplete columns for which there is a suggestion. */
   suggestable() {
     const { told, check } = this.page;
     return this.page
@@ -183,16 +184,15 @@ export class Describe {
 
   useSuggestions() {
     for (const form of this.suggestable()) {
-      const found = this.page.told.suggestions[form.name][form.kind];
-      const kept = Object.entries(found).filter(([key]) => !OWN_WORDS.includes(key));
-      Object.assign(form, Object.fromEntries(kept));
+      const suggestion = Object.entries(this.page.told.suggestions[form.name][form.kind]);
+      Object.assign(form, Object.fromEntries(suggestion.filter(([key]) => !CURATORS.includes(key))));
       this.guesses.add(form.name);
       this.fill(form);
     }
     this.page.checkNow();
   }
 
-  /** How the file is written. */
+  /** The settings of the file format. */
   source() {
     const { source } = this.page.document;
     const change = (key, read = (text) => text) => (text) => {
@@ -207,14 +207,14 @@ export class Describe {
       "Texts for missing values", source.missing.filter(Boolean).join(" "), change("missing", words),
       { class: "wide" },
     );
-    const told = [
-      source.encoding || "utf-8", source.separator ? `fields parted by ${source.separator}` : "",
+    const format = [
+      source.encoding || "utf-8", source.separator ? `fields separated by ${source.separator}` : "",
       source.decimal ? `decimal ${source.decimal}` : "", source.dates.split("\n").join(" "),
     ];
-    const summary = element("span", { class: "quiet" }, told.filter(Boolean).join(" · "));
+    const summary = element("span", { class: "quiet" }, format.filter(Boolean).join(" · "));
     return element(
       "details", { class: "panel", id: "source" },
-      element("summary", {}, "How the file is written: ", summary),
+      element("summary", {}, "File format: ", summary),
       element(
         "div", { class: "two" }, element("div", {}, ...fields(SIGNS)),
         element(
@@ -240,9 +240,9 @@ export class Describe {
       "details", { class: "panel", id: "learning" },
       element("summary", {}, "Estimate bounds from the data (uses budget)"),
       paragraph(
-        "Bounds and frequent values of the columns that are still open are estimated with noise. The " +
-          "budget is charged before any value is looked at, is divided among the columns, and adds to what " +
-          "views of this table cost.",
+        "Bounds and frequent values of incomplete columns are estimated with noise. The budget is charged " +
+          "before any value is read. It is divided among the columns and adds to the cost of views of this " +
+          "table.",
       ),
       element(
         "div", { class: "row" }, this.whose,
@@ -265,8 +265,8 @@ export class Describe {
     this.learnError.textContent = "";
     if (!page.settings.unitIsChosen) {
       this.learnError.textContent =
-        "First choose the column that identifies the person: learning protects rows or persons, as the " +
-        `view will.${page.steps.choose.proposal()}`;
+        "First choose the column that identifies the person: learning protects rows or persons, like the " +
+        `view.${page.steps.choose.proposal()}`;
       this.whose.replaceChildren(page.steps.choose.unit("Whose row is it, for learning"));
       return;
     }
@@ -274,22 +274,22 @@ export class Describe {
     this.learnButton.disabled = true;
     const { privacy_unit, max_rows } = page.order();
     try {
-      const asked = { columns, ...this.price, privacy_unit, max_rows };
-      const found = await page.saving("api/learn", asked);
+      const request = { columns, ...this.price, privacy_unit, max_rows };
+      const answer = await page.saving("api/learn", request);
       for (const form of page.document.columns)
-        if (found.columns[form.name]) {
-          Object.assign(form, found.columns[form.name]);
+        if (answer.columns[form.name]) {
+          Object.assign(form, answer.columns[form.name]);
           this.fill(form);
         }
-      page.document.learnt = found.learnt;
-      page.commands.learn = found.command;
-      page.showLedger(found.ledger);
-      const unseen = found.open.length
-        ? `. This budget was too small to learn anything about ${found.open.join(", ")}`
+      page.document.learnt = answer.learnt;
+      page.commands.learn = answer.command;
+      page.showLedger(answer.ledger);
+      const open = answer.open.length
+        ? `. This budget was too small to learn anything about ${answer.open.join(", ")}`
         : "";
       this.learnSaid.textContent =
-        `Learnt about ${counted(Object.keys(found.columns).length, "column")} for epsilon ` +
-        `${this.price.epsilon}${unseen}. ${page.ledger.path} has the charge.`;
+        `Learnt about ${counted(Object.keys(answer.columns).length, "column")} for epsilon ` +
+        `${this.price.epsilon}${open}. The charge is recorded in ${page.ledger.path}.`;
     } catch (problem) {
       this.learnError.textContent = problem.message;
       this.learnSaid.textContent = "";
@@ -297,10 +297,10 @@ export class Describe {
     await page.checkNow();
   }
 
-  /** The server has looked at what is typed. */
+  /** Show the result of the server's check. */
   checked() {
-    for (const form of this.page.document.columns) this.#tell(form);
-    this.#sum();
+    for (const form of this.page.document.columns) this.#showStatus(form);
+    this.#summarise();
     const able = this.suggestable().length;
     this.suggest.textContent = able
       ? `Use the suggestions for ${counted(able, "column")}`
@@ -311,8 +311,8 @@ export class Describe {
     this.learnButton.disabled = !open;
   }
 
-  /** What there is to say about a column. */
-  #tell(form) {
+  /** Show the problem or the warnings of a column, or its bins. */
+  #showStatus(form) {
     const { check } = this.page;
     const { said, fields } = this.rows.get(form.name);
     const problem = form.use ? check.problems[form.name] : "";
@@ -321,21 +321,21 @@ export class Describe {
     const bins = form.use ? check.bins[form.name] : undefined;
     const isWrong = isLost || (problem && this.touched.has(form.name));
     said.className = `said ${isWrong ? "wrong" : warnings.length ? "look" : "good"}`;
-    const told = warnings.map((each) => `${each.is_blocking ? "Lost: " : "Look: "}${each.sentence}`);
+    const texts = warnings.map((each) => `${each.is_blocking ? "Lost: " : "Warning: "}${each.sentence}`);
     said.textContent =
-      problem || told.join(" ") || (bins ? `${counted(bins.n, "bin")}: ${bins.shown.join(", ")}` : "");
+      problem || texts.join(" ") || (bins ? `${counted(bins.n, "bin")}: ${bins.shown.join(", ")}` : "");
     for (const input of fields.querySelectorAll("input[type=text], textarea"))
       input.setAttribute("aria-describedby", said.id);
   }
 
-  /** What there is to say about all columns together. */
-  #sum() {
+  /** Show the status of the whole schema. */
+  #summarise() {
     const { check, document: doc } = this.page;
     const n = Object.keys(check.problems).length;
     const blocking = check.warnings.filter((each) => each.is_blocking).length;
     const used = this.page.used().length;
     const table = check.warnings.filter((each) => !each.attribute).map((each) => ` ${each.sentence}`);
-    const lost = blocking ? ` But it loses much of the table (${counted(blocking, "warning")}).` : "";
+    const lost = blocking ? ` But it would lose much of the table (${counted(blocking, "warning")}).` : "";
     const whole = check.valid
       ? `The schema is complete: ${counted(used, "attribute")}, ${check.cells?.toExponential(1)} cells.` +
         `${lost}${table.join("")}`
@@ -352,7 +352,7 @@ export class Describe {
   }
 }
 
-/** A fraction such as 1/5, or a decimal number. */
+/** The value of a fraction such as 1/5, or of a decimal number. */
 function fraction(text) {
   const [above, below = "1"] = String(text).split("/");
   return Number(above) / Number(below);

@@ -1,4 +1,4 @@
-// The page: three steps over one document, which is checked by the server after every change.
+// The page: three steps that edit one document. The server checks it after every change.
 
 import { Build } from "./build.js";
 import { Choose } from "./choose.js";
@@ -8,7 +8,7 @@ import { get, post } from "./server.js";
 import { restoreTheme, switchTheme } from "./settings.js";
 
 const $ = (id) => document.getElementById(id);
-const PATIENCE = 250; // milliseconds after the last key before the server is asked
+const PATIENCE = 250; // milliseconds after the last key before a request is sent
 
 class Page {
   constructor(told) {
@@ -55,10 +55,10 @@ class Page {
     }
   }
 
-  /** Something was typed: ask the server soon what it makes of it. */
+  /** Check the document soon, because it was edited. */
   changed() {
     document.body.dataset.checked = "";
-    this.asked += 1; // an answer that is under way is about what was there before
+    this.asked += 1; // a pending answer is outdated
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.checkNow(), PATIENCE);
   }
@@ -67,10 +67,10 @@ class Page {
     clearTimeout(this.timer);
     const turn = ++this.asked;
     try {
-      const found = await this.saving("api/check");
-      if (turn !== this.asked) return; // a newer one is under way
-      this.check = found;
-      this.commands.check = found.command;
+      const check = await this.saving("api/check");
+      if (turn !== this.asked) return; // a newer request is pending
+      this.check = check;
+      this.commands.check = check.command;
       complain("");
     } catch (problem) {
       if (turn !== this.asked) return;
@@ -79,17 +79,19 @@ class Page {
     }
     $("schema").textContent = this.check.text;
     this.showCommands();
-    for (const step of Object.values(this.steps)) step.checked();
+    this.steps.describe.checked();
+    this.steps.choose.checked();
+    this.steps.build.update();
     document.body.dataset.checked = String(turn);
   }
 
-  /** Ask the server something that also saves what the page holds, one request after the other. */
+  /** Send a request that also saves the document. Such requests are sent one after the other. */
   saving(path, more = {}) {
     const ask = async () => {
       const { document: held, settings, version } = this;
-      const found = await post(path, { document: held, settings, version, ...more });
-      this.version = found.version;
-      return found;
+      const response = await post(path, { document: held, settings, version, ...more });
+      this.version = response.version;
+      return response;
     };
     const answer = (this.last ?? Promise.resolve()).then(ask, ask);
     this.last = answer;
@@ -117,7 +119,7 @@ class Page {
     }
   }
 
-  /** What a build would be asked for. */
+  /** The request for a build with the current settings. */
   order() {
     const { settings } = this;
     const { epsilon, delta, output, focus, unit } = settings;

@@ -1,4 +1,4 @@
-// Questions to the server of this page.
+// Requests to the server of this page.
 
 async function answer(response) {
   const body = await response.json().catch(() => ({}));
@@ -8,7 +8,7 @@ async function answer(response) {
 
 const reach = (path, options) =>
   fetch(path, options).catch(() => {
-    throw new Error("The page's server does not answer. Start hdpview curate again if it has ended.");
+    throw new Error("The page's server does not answer. If it has stopped, run hdpview curate again.");
   });
 
 export const get = async (path) => answer(await reach(path));

@@ -1,7 +1,6 @@
-"""Schemas from descriptions of tables that exist already. They are metadata that a person wrote; no table is
-read.
+"""Draft schemas from existing descriptions of tables, which a person wrote. Reads no table.
 
-    description ─ reader of its format ─▶ what is known of each column ─ drafting ─▶ text of a schema file
+description ─ reader of its format ─▶ facts about each column ─ drafting ─▶ text of a schema file
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hdpview.domain.drafting import Draft, chosen_columns
+from hdpview.domain.drafting import Draft
 from hdpview.domain.importing import dictionary, frictionless, sql
 from hdpview.errors import SchemaError, unknown_name
 
@@ -31,17 +30,15 @@ def import_description(
     """Text of a schema file from a description of a table.
 
     place: a file with the description.
-    kind: one of `KINDS`; found out from the file where it is None. table: which one, where there are several.
+    kind: one of `KINDS`; None to detect it. table: its name, if the file describes several.
     """
     if kind is not None and kind not in KINDS:
         raise SchemaError(unknown_name("kind of description", kind, KINDS, "The kinds are"))
-    description = _read(Path(place), kind, table)
-    names = chosen_columns((column.name for column in description.columns), columns, exclude, SchemaError)
-    if not names:
+    draft = _read(Path(place), kind, table).only(columns, exclude, SchemaError)
+    if not draft.columns:
         raise SchemaError(f"{place!r} describes no columns.")
-    chosen = tuple(column for column in description.columns if column.name in names)
     remark = f"Columns, types and bounds come from {Path(place).name}."
-    return replace(description, columns=chosen, remarks=(remark,)).text()
+    return replace(draft, remarks=(remark,)).text()
 
 
 def _read(path: Path, kind: str | None, table: str | None) -> Draft:
@@ -55,7 +52,7 @@ def _read(path: Path, kind: str | None, table: str | None) -> Draft:
     if kind == "frictionless" or frictionless.is_description(described):
         return frictionless.from_description(described, table)
     raise SchemaError(
-        f"{path.name!r} is none of the descriptions that can be read. Name its kind: --kind "
+        f"{path.name!r} is not a description that hdpview can read. Name its kind: --kind "
         f"{' | '.join(KINDS)}."
     )
 
@@ -68,7 +65,7 @@ def _content(path: Path) -> str:
             )
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeError) as problem:
-        reason = getattr(problem, "strerror", None) or "it has to be a text file in UTF-8"
+        reason = getattr(problem, "strerror", None) or "it must be a text file in UTF-8"
         raise SchemaError(f"Cannot read {str(path)!r}: {reason}.") from None
 
 

@@ -1,4 +1,4 @@
-"""Data dictionaries in CSV: those of REDCap, and plain ones with a line per column."""
+"""Data dictionaries in CSV: REDCap's, and plain ones with a line per column."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hdpview.domain.drafting import Draft
-from hdpview.domain.importing.columns import Facts, draft_of
+from hdpview.domain.drafting import Draft, DraftColumn
+from hdpview.domain.importing.columns import column_of
 from hdpview.domain.importing.sql import kind_of_type
 from hdpview.domain.text_format import TextFormat, separator_of
 from hdpview.errors import SchemaError
 
 _REDCAP = "Variable / Field Name"
-_REDCAP_SHORT = {  # names of columns in exports by programs → in those by people
+_REDCAP_SHORT = {  # names of columns in exports through the API → in manual exports
     "field_name": _REDCAP, "field_type": "Field Type", "field_label": "Field Label",
     "identifier": "Identifier?",
     "select_choices_or_calculations": "Choices, Calculations, OR Slider Labels",
@@ -34,9 +34,8 @@ def from_text(content: str) -> Draft:
         {_REDCAP_SHORT.get(str(key), str(key)): value or "" for key, value in row.items()} for row in rows
     ]
     if rows and _REDCAP in rows[0]:
-        facts = [fact for row in rows for fact in _redcap(row)]
-        # REDCap writes dates as ISO in raw exports, whatever the form shows.
-        return draft_of(facts, TextFormat(missing=("",)))
+        # Raw exports of REDCap have ISO dates, whatever the form shows.
+        return Draft(tuple(each for row in rows for each in _redcap(row)), TextFormat(missing=("",)))
     named = {key.strip().lower(): key for key in rows[0]} if rows else {}
     column = next((named[name] for name in _NAMES if name in named), None)
     if column is None or "type" not in named:
@@ -44,10 +43,10 @@ def from_text(content: str) -> Draft:
             f"A data dictionary has a header line with {_REDCAP!r}, or one with `name` and `type`, and "
             "perhaps `min`, `max`, `values` (with | between them), `label`."
         )
-    return draft_of(_plain(row, column, named) for row in rows if row[column].strip())
+    return Draft(tuple(_plain(row, column, named) for row in rows if row[column].strip()))
 
 
-def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> Facts:
+def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> DraftColumn:
     def cell(*names: str) -> str | None:
         return next(
             (row[named[name]].strip() for name in names if name in named and row[named[name]].strip()), None
@@ -60,49 +59,49 @@ def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> Fac
     low, high = cell("min", "minimum"), cell("max", "maximum")
     listed = cell("values", "categories", "levels", "codes", "allowed_values")
     values = [value.strip() for value in listed.split("|")] if listed else None
-    return Facts(row[column].strip(), kind, low, high, values, label=label, dtype=stated)
+    return column_of(row[column].strip(), kind, low, high, values, label=label, dtype=stated)
 
 
-def _redcap(row: Mapping[str, str]) -> Iterator[Facts]:
-    """The columns of an export that a field becomes: one, or one for each box that can be ticked."""
+def _redcap(row: Mapping[str, str]) -> Iterator[DraftColumn]:
+    """The columns of a field in an export: one, or one per checkbox."""
     name, form = row[_REDCAP].strip(), row.get("Field Type", "").strip()
     label = _plain_words(row.get("Field Label", ""))
     choices = _choices(row.get("Choices, Calculations, OR Slider Labels", ""))
     if row.get("Identifier?", "").strip().lower() == "y":
-        yield Facts(name, None, note="it is marked as an identifier")
+        yield column_of(name, None, note="it is marked as an identifier")
     elif form in _NO_TABLE:
-        yield Facts(name, None, note=f"a field of type {form} has nothing to count")
+        yield column_of(name, None, note=f"a field of type {form} has nothing to count")
     elif form == "checkbox":
         for code, text in choices.items():
             box = f"{name}___{code.lower().replace('-', '_')}"
-            yield Facts(box, "boolean", label=f"{label}: {text}" if label else text)
+            yield column_of(box, "boolean", label=f"{label}: {text}" if label else text)
     elif form in ("yesno", "truefalse"):
-        yield Facts(name, "boolean", label=label)
+        yield column_of(name, "boolean", label=label)
     elif form in ("dropdown", "radio"):
-        # Exports hold codes or their texts: both are read, and people see the texts.
+        # Exports contain codes or their texts. Both are read; the texts are displayed.
         texts = list(choices.values())
         if len(set(texts)) < len(texts) or "" in texts:
-            yield Facts(name, "category", values=list(choices), label=label)
+            yield column_of(name, "category", values=list(choices), label=label)
         else:
             aliases = {text: [code] for code, text in choices.items() if code != text and code not in texts}
-            yield Facts(name, "category", values=texts, aliases=aliases, label=label)
+            yield column_of(name, "category", values=texts, aliases=aliases, label=label)
     else:
         yield _redcap_text(name, form, label, row)
 
 
-def _redcap_text(name: str, form: str, label: str, row: Mapping[str, str]) -> Facts:
+def _redcap_text(name: str, form: str, label: str, row: Mapping[str, str]) -> DraftColumn:
     check = row.get("Text Validation Type OR Show Slider Number", "").strip().lower()
     low: Any = row.get("Text Validation Min", "").strip() or None
     high: Any = row.get("Text Validation Max", "").strip() or None
     if form == "slider":
-        return Facts(name, "integer", low or 0, high or 100, label=label)
+        return column_of(name, "integer", low or 0, high or 100, label=label)
     if check == "integer":
-        return Facts(name, "integer", low, high, label=label)
+        return column_of(name, "integer", low, high, label=label)
     if check.startswith("number") or form == "calc":
-        return Facts(name, "real", low, high, label=label)
+        return column_of(name, "real", low, high, label=label)
     if check.startswith("date"):
-        return Facts(name, "datetime", low, high, label=label)
-    return Facts(name, "category", label=label)
+        return column_of(name, "datetime", low, high, label=label)
+    return column_of(name, "category", label=label)
 
 
 def _choices(text: str) -> dict[str, str]:
@@ -112,5 +111,5 @@ def _choices(text: str) -> dict[str, str]:
 
 
 def _plain_words(text: str) -> str:
-    """A label without the tags of HTML that forms may have."""
+    """A label without HTML tags, which forms may have."""
     return " ".join(re.sub(r"<[^<>]*>", " ", text).split())

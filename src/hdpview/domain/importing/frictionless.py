@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hdpview.domain.drafting import Draft
-from hdpview.domain.importing.columns import Facts, as_list, as_table, draft_of, one_of
+from hdpview.domain.drafting import Draft, DraftColumn
+from hdpview.domain.importing.columns import as_list, as_table, column_of, one_of
 from hdpview.domain.text_format import TextFormat
 from hdpview.errors import SchemaError
 
@@ -39,10 +39,10 @@ def from_description(described: Any, table: str | None) -> Draft:
     fields = [
         field for field in as_list(schema.get("fields")) if isinstance(field, Mapping) and field.get("name")
     ]
-    return draft_of(map(_facts, fields), _source(described, schema, fields))
+    return Draft(tuple(map(_column, fields)), _source(described, schema, fields))
 
 
-def _facts(field: Mapping[str, Any]) -> Facts:
+def _column(field: Mapping[str, Any]) -> DraftColumn:
     kind = _KINDS.get(str(field.get("type", "string")))
     limits = as_table(field.get("constraints"))
     listed = as_list(field.get("categories")) or as_list(limits.get("enum"))
@@ -53,7 +53,7 @@ def _facts(field: Mapping[str, Any]) -> Facts:
         if isinstance(each, Mapping) and each.get("label") and each.get("value") is not None
     }
     complete = bool(labels) and len(labels) == len(categories)
-    return Facts(
+    return column_of(
         str(field["name"]),
         kind,
         limits.get("minimum"),
@@ -69,7 +69,7 @@ def _facts(field: Mapping[str, Any]) -> Facts:
 def _source(
     resource: Mapping[str, Any], schema: Mapping[str, Any], fields: list[Mapping[str, Any]]
 ) -> TextFormat | None:
-    """What the description says about the file: the parts of it that this reader knows."""
+    """The description's facts about the file, as far as this reader supports them."""
     dialect = as_table(resource.get("dialect"))
     nested = as_table(dialect.get("csv"))
     signs = {"decimalChar": "decimal", "groupChar": "thousands"}

@@ -1,36 +1,22 @@
-"""SQL: the columns of a CREATE TABLE, with what CHECK, ENUM and comments say of them."""
+"""SQL: the columns of a CREATE TABLE, with facts from CHECK, ENUM and comments."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
-from hdpview.domain.drafting import Draft
-from hdpview.domain.importing.columns import Facts, draft_of, one_of
+from hdpview.domain.drafting import Draft, DraftColumn
+from hdpview.domain.importing.columns import column_of, one_of
 from hdpview.errors import SchemaError
 
 _DIALECTS = ("postgres", "mysql", "duckdb", "tsql", "oracle", "bigquery", "snowflake", "sqlite")
-_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """What CHECKs say of a column; bounds are included, and those that are not lie one step further in where
-    numbers are whole.
-    """
-
-    low: Any = None
-    high: Any = None
-    low_open: bool = False
-    high_open: bool = False
-    values: tuple[Any, ...] = ()
+_COMPARISONS = (exp.GT, exp.GTE, exp.LT, exp.LTE)
+Limits = dict[str, Any]  # of a column, by the parameters of `column_of`
 
 
 def from_text(text: str, table: str | None) -> Draft:
@@ -46,14 +32,16 @@ def from_text(text: str, table: str | None) -> Draft:
         if isinstance(tree, exp.Create) and tree.kind == "TABLE" and isinstance(tree.this, exp.Schema)
     }
     schema = one_of(tables, table, "table")
-    limits: dict[str, _Limits] = {}
+    limits: dict[str, Limits] = {}
     for check in schema.find_all(exp.CheckColumnConstraint):
-        _collect(check.this, limits)
-    return draft_of(_facts(column, limits, enums) for column in schema.find_all(exp.ColumnDef))
+        for name, stated in _limits_of(check.this):
+            limits.setdefault(name, {}).update(stated)
+    columns = schema.find_all(exp.ColumnDef)
+    return Draft(tuple(_column(column, limits.get(column.name.lower(), {}), enums) for column in columns))
 
 
 def _parsed(text: str) -> list[exp.Expr]:
-    """The statements, in the first dialect that reads them all and finds a table among them."""
+    """The statements, in the first dialect that parses them all and finds a table."""
     problem = "it has no CREATE TABLE with columns"
     for dialect in _DIALECTS:
         try:
@@ -63,11 +51,11 @@ def _parsed(text: str) -> list[exp.Expr]:
             continue
         if any(isinstance(tree, exp.Create) and isinstance(tree.this, exp.Schema) for tree in trees):
             return trees
-    raise SchemaError(f"The SQL cannot be read: {problem}. It has to be a CREATE TABLE statement.")
+    raise SchemaError(f"The SQL cannot be read: {problem}. It must be a CREATE TABLE statement.")
 
 
 def _quietly_parsed(text: str, dialect: str) -> list[exp.Expr | None]:
-    """The statements in one dialect, without remarks on what only another one has."""
+    """The statements in one dialect, without warnings about syntax of others."""
     log = logging.getLogger("sqlglot")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -78,7 +66,7 @@ def _quietly_parsed(text: str, dialect: str) -> list[exp.Expr | None]:
 
 
 def kind_of_type(text: str) -> str | None:
-    """The type of attribute for a type of SQL, as it is written there."""
+    """The type of attribute for an SQL type."""
     for dialect in (None, *_DIALECTS):
         try:
             return _kind(exp.DataType.build(text, dialect=dialect))
@@ -104,78 +92,41 @@ def _kind(dtype: exp.DataType) -> str | None:
     return None
 
 
-def _facts(column: exp.ColumnDef, limits: dict[str, _Limits], enums: dict[str, list[str]]) -> Facts:
+def _column(column: exp.ColumnDef, limits: Limits, enums: dict[str, list[str]]) -> DraftColumn:
     dtype = column.kind
-    limit = limits.get(column.name.lower(), _Limits())
-    values = list(limit.values)
-    if isinstance(dtype, exp.DataType) and not values:
-        if dtype.this == exp.DataType.Type.ENUM:
-            values = [each.this for each in dtype.expressions]
-        elif dtype.this == exp.DataType.Type.USERDEFINED:
-            values = enums.get(str(dtype.args.get("kind")).strip('"').lower(), [])
     kind = _kind(dtype) if isinstance(dtype, exp.DataType) else None
-    low, high = limit.low, limit.high
-    if kind == "integer":
-        low = low + 1 if limit.low_open and isinstance(low, int) else low
-        high = high - 1 if limit.high_open and isinstance(high, int) else high
+    values = []
+    if isinstance(dtype, exp.DataType) and dtype.this == exp.DataType.Type.ENUM:
+        values = [each.this for each in dtype.expressions]
+    elif isinstance(dtype, exp.DataType) and dtype.this == exp.DataType.Type.USERDEFINED:
+        values = enums.get(str(dtype.args.get("kind")).strip('"').lower(), [])
     comment = next((each.this.this for each in column.find_all(exp.CommentColumnConstraint)), None)
-    written = dtype.sql() if dtype else "unknown"
-    return Facts(column.name, kind, low, high, values, label=comment, dtype=written)
+    facts = {"values": values, "label": comment, "dtype": dtype.sql() if dtype else "unknown", **limits}
+    return column_of(column.name, kind, **facts)
 
 
-def _collect(node: exp.Expr, limits: dict[str, _Limits]) -> None:
-    """Add what a condition says of columns that it has to hold for: parts joined by AND."""
-    node = node.unnest()
-    if isinstance(node, exp.And):
-        for part in node.flatten():
-            _collect(part, limits)
-        return
-    for name, stated in _stated(node):
-        known = limits.get(name, _Limits())
-        changed = {key: value for key, value in vars(stated).items() if value is not vars(_Limits())[key]}
-        limits[name] = replace(known, **changed)
-
-
-def _stated(node: exp.Expr) -> Iterator[tuple[str, _Limits]]:
-    if isinstance(node, exp.Between) and (column := _column(node.this)):
-        yield column, _Limits(_literal(node.args["low"]), _literal(node.args["high"]))
-    elif isinstance(node, exp.In) and (column := _column(node.this)):
-        values = tuple(_literal(each) for each in node.expressions)
-        if values and None not in values:
-            yield column, _Limits(values=values)
-    elif type(node) is exp.EQ and isinstance(node.expression, exp.Any):
-        # PostgreSQL writes IN out as = ANY (ARRAY[...])
-        values = tuple(_literal(each) for array in node.find_all(exp.Array) for each in array.expressions)
-        if (column := _column(node.this)) and values and None not in values:
-            yield column, _Limits(values=values)
-    elif type(node) in _FLIPPED:
-        left, right, sign = node.this, node.expression, type(node)
-        if _column(left) is None:
-            left, right, sign = right, left, _FLIPPED[sign]
-        column, value = _column(left), _literal(right)
-        if column is not None and value is not None and sign is not exp.EQ:
-            is_low = sign in (exp.GT, exp.GTE)
-            is_open = sign in (exp.GT, exp.LT)
-            yield (
-                column,
-                _Limits(low=value, low_open=is_open) if is_low else _Limits(high=value, high_open=is_open),
-            )
-
-
-def _column(node: exp.Expr) -> str | None:
-    while isinstance(node, (exp.Paren, exp.Cast)):
-        node = node.this
-    return node.name.lower() if isinstance(node, exp.Column) else None
+def _limits_of(condition: exp.Expr) -> Iterator[tuple[str, Limits]]:
+    """Columns and their limits that a condition states. Open bounds of whole numbers move inwards by 1."""
+    condition = condition.copy()
+    for cast in list(condition.find_all(exp.Cast)):
+        cast.replace(cast.this)
+    # Simplified, a bound stands to the right of its column, and BETWEEN and NOT are comparisons.
+    plain = simplify(condition)
+    for part in plain.flatten() if isinstance(plain, exp.And) else [plain]:
+        if not isinstance(part.this, exp.Column):
+            continue
+        name, array = part.this.name.lower(), part.find(exp.Array)
+        if isinstance(part, exp.In) or (type(part) is exp.EQ and array):
+            # PostgreSQL writes IN out as = ANY (ARRAY[...])
+            values = [_literal(each) for each in (array or part).expressions]
+            if values and None not in values:
+                yield name, {"values": values}
+        elif isinstance(part, _COMPARISONS) and (bound := _literal(part.expression)) is not None:
+            if isinstance(bound, int):
+                bound += {exp.GT: 1, exp.LT: -1}.get(type(part), 0)
+            yield name, {"low" if isinstance(part, (exp.GT, exp.GTE)) else "high": bound}
 
 
 def _literal(node: exp.Expr) -> Any:
-    while isinstance(node, (exp.Paren, exp.Cast)):
-        node = node.this
-    if isinstance(node, exp.Neg):
-        value = _literal(node.this)
-        return -value if isinstance(value, (int, float)) else None
-    if not isinstance(node, exp.Literal):
-        return None
-    if node.is_string:
-        return node.this
-    return int(node.this) if node.this.isdecimal() else float(node.this)
+    """A text or number as Python has it; None for any other expression."""
+    return node.to_py() if node.is_string or node.is_number else None

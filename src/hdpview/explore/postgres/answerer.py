@@ -1,13 +1,14 @@
-"""Questions read and answered: by a view, by its synthetic records, or by the catalogue."""
+"""Read questions, and answer them from a view, its synthetic records or the catalogue."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any
 
 from sqlglot import exp
 
@@ -18,6 +19,7 @@ from hdpview.explore.postgres import names
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.catalog.catalogue import MAX_CHARACTERS, CatalogEngine, SessionFacts
 from hdpview.explore.postgres.catalog.layout import column_type
+from hdpview.explore.postgres.settings import AnswerOptions
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.statements import with_quoted_aliases
 from hdpview.explore.postgres.types import OutputColumn, PgType
@@ -25,66 +27,41 @@ from hdpview.pview import PView
 from hdpview.query.evaluate import Output, Result, describe, run
 from hdpview.query.question.where import name_in_sql, parse
 
-# Cells of recent answers that are kept.
+# Maximum number of cells of recent answers in the cache.
 _CELLS_KEPT = 500_000
 _QUESTIONS_KEPT = 1_000
 _NO_JOIN = (
     "A view is one table, and holds no rows that a join could match. "
     "Ask each view by itself, or build a view from the joined table."
 )
-# A statement with none of these anywhere asks for rows.
+# Aggregates; a statement without any of them asks for rows.
 _SUMMARIES = (exp.Group, exp.Having, exp.Distinct, exp.Window, exp.SetOperation, exp.AggFunc)
 _NAMED_SUMMARIES = "odds_ratio risk_ratio risk_difference mean dp_interval_low dp_interval_high"
 
 
 @dataclass(frozen=True)
-class AnswerOptions:
-    """How a session wants aggregates answered."""
-
-    intervals: bool = False
-    confidence: float = 0.95
-    interval: str = "typical"
-    counts: str = "consistent"
-
-    @classmethod
-    def of(cls, settings: Mapping[str, str]) -> AnswerOptions:
-        """From the settings of a session."""
-        return cls(
-            settings["hdpview.intervals"] == "on",
-            float(settings["hdpview.confidence"]),
-            settings["hdpview.interval"],
-            settings["hdpview.counts"],
-        )
-
-
-@dataclass(frozen=True)
 class ResultSet:
-    """Columns and rows, with values of the columns' types. settings: those that set_config has changed."""
+    """Columns and rows, with values of the columns' types."""
 
     columns: Sequence[OutputColumn]
     rows: Sequence[Sequence[Any]]
     notices: tuple[str, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Description:
-    """What is known of a statement's answer before it is computed. parameters: types of $1, $2, …"""
+    """The form of a statement's answer before it is computed. parameters: types of $1, $2, …"""
 
     columns: Sequence[OutputColumn]
     parameters: tuple[PgType, ...]
-
-    def with_ends(self, options: AnswerOptions) -> list[OutputColumn]:
-        """The columns, with the ends of intervals where they are wanted."""
-        return _with_ends(self.columns, options)
 
 
 @dataclass(eq=False)
 class _Question:
     """A statement that was read against the views.
 
-    view: the name of the view that it asks; None for the catalogue. is_for_rows: it asks for records.
-    columns: of its answer, once somebody asked for them.
+    view: the name of the view; None for the catalogue. is_for_rows: whether it asks for records.
+    columns: of its answer, once they are known.
     """
 
     tree: exp.Expr
@@ -94,33 +71,23 @@ class _Question:
     columns: Sequence[OutputColumn] | None = None
 
 
-@dataclass(frozen=True)
-class _BinStarts:
-    """The number that each bin of an attribute starts with, by the bin's label. kind: of the numbers."""
-
-    kind: PgType
-    by_label: Mapping[str, float]
-
-
-def answerer_of(paths: Mapping[str, str]) -> Answerer:
-    """Answers statements over the views in these files, by table name; ready for the first one."""
-    answerer = Answerer({name: PView.open(path) for name, path in paths.items()})
-    answerer.warm_up()
-    return answerer
+# The type of the numbers that the bins of an attribute start with, and the numbers by the bins' labels.
+_BinStarts = tuple[PgType, Mapping[str, float]]
 
 
 class Answerer:
-    """Reads and answers statements over these views."""
+    """Reads and answers statements over the views in these files, by table name."""
 
-    def __init__(self, views: Mapping[str, PView]) -> None:
-        self.views = dict(views)
-        self.engine = CatalogEngine(views)
-        self._bin_starts = {name: _bin_starts(view) for name, view in views.items()}
-        self._questions = LruCache[_Question](_QUESTIONS_KEPT)
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self.views = {name: PView.open(path) for name, path in paths.items()}
+        self.engine = CatalogEngine(self.views)
+        self._bin_starts = {name: _bin_starts(view) for name, view in self.views.items()}
+        self._question = lru_cache(maxsize=_QUESTIONS_KEPT)(self._checked)
         self._answers = LruCache[ResultSet](_CELLS_KEPT)
+        self._warm_up()
 
-    def warm_up(self) -> None:
-        """Answer a question of each kind before anyone asks, so that kernels are loaded or compiled."""
+    def _warm_up(self) -> None:
+        """Answer a question of each kind in advance, so that kernels are loaded or compiled."""
         for view in self.views.values():
             columns = [name_in_sql(name) for name in view.schema.names]
             numbers = [name_in_sql(a.name) for a in view.schema if a.kind in ("integer", "real")]
@@ -130,34 +97,30 @@ class Answerer:
                 f"SELECT {columns[0]}, COUNT(*){wanted} FROM view WHERE {condition} GROUP BY 1",
                 f"SELECT COUNT(*){wanted} FROM view GROUP BY {', '.join(columns[:2])} LIMIT 1",
             ):
-                # Attributes of many values may make too many groups; whoever asks for those is told so.
+                # Attributes of many values may make too many groups; such statements are refused.
                 with suppress(QueryError):
                     run(view, statement)
 
-    def describe(self, text: str) -> Description:
+    def describe(self, text: str, options: AnswerOptions) -> Description:
         """Columns and parameters of a statement."""
         question = self._question(text)
         if question.columns is None:
-            tree = names.with_null_parameters(question.tree, question.parameters)
+            kinds = map(t.duckdb_type, question.parameters)
+            tree = _bound(question.tree, [exp.cast(exp.null(), kind, dialect="duckdb") for kind in kinds])
             if question.view is None or question.is_for_rows:
                 question.columns = self.engine.describe(tree)
             else:
-                tree = names.list_compared_arrays(tree)
                 outputs = describe(self.views[question.view], tree, "postgres")
                 question.columns = self._columns(question, outputs)
-        return Description(question.columns, question.parameters)
+        return Description(_with_ends(question.columns, options), question.parameters)
 
-    def _question(self, text: str) -> _Question:
-        question = self._questions.get(text)
-        if question is None:
-            try:
-                question = self._read(text)
-            except RecursionError:
-                raise QueryError("The statement is nested too deeply.") from None
-            except (AttributeError, KeyError, IndexError, TypeError, ValueError):
-                raise QueryError("Not valid SQL: a part of the statement is missing.") from None
-            self._questions.keep(text, question)
-        return question
+    def _checked(self, text: str) -> _Question:
+        try:
+            return self._read(text)
+        except RecursionError:
+            raise QueryError("The statement is nested too deeply.") from None
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+            raise QueryError("Not valid SQL: a part of the statement is missing.") from None
 
     def _read(self, text: str) -> _Question:
         tree = _parsed(text).copy()
@@ -167,6 +130,7 @@ class Answerer:
             raise PgError(
                 SqlState.READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
             )
+        names.spell_out_arrays(tree)
         tables = _tables(tree)
         asked = {self._view_of(table) for table in tables}
         if len(asked) > 1:
@@ -187,11 +151,11 @@ class Answerer:
         return _Question(tree, name, is_for_rows, parameters)
 
     def _columns(self, question: _Question, outputs: Sequence[Output]) -> list[OutputColumn]:
-        """Outputs as clients see them. Bins of a number are numbers: their starts."""
+        """Outputs in the types of clients. Bins of a number are numbers: their starts."""
         columns = [OutputColumn(each.name, t.of_duckdb(each.type), each.is_estimate) for each in outputs]
-        for i, start in self._starts(question).items():
-            if i < len(columns) and columns[i].kind is t.TEXT:
-                columns[i] = replace(columns[i], kind=start.kind)
+        for i, (kind, _) in self._starts(question).items():
+            if i < len(columns) and columns[i].kind == t.TEXT:
+                columns[i] = columns[i]._replace(kind=kind)
         return columns
 
     def _starts(self, question: _Question) -> dict[int, _BinStarts]:
@@ -226,18 +190,15 @@ class Answerer:
     ) -> ResultSet:
         """Answer a statement with these values of its parameters."""
         question = self._question(text)
-        tree = _bound(question.tree, values) if question.parameters else question.tree
+        tree = _bound(question.tree, values)
         if question.view is None:
-            before = dict(session.settings)
-            columns, rows = self.engine.answer(tree, session)
-            changed = {name: value for name, value in session.settings.items() if before.get(name) != value}
-            return ResultSet(columns, rows, settings=changed)
+            return ResultSet(*self.engine.answer(tree, session))
         key = (text, tuple(map(repr, values)), options)
         answer = self._answers.get(key)
         if answer is None:
             if question.is_for_rows:
                 columns, rows = self.engine.answer(tree, session)
-                # Tools look at the columns of no rows first; there is nothing to say about those.
+                # Tools first query columns without rows, which need no note.
                 answer = ResultSet(columns, rows, (self.engine.notice(question.view),) if rows else ())
             else:
                 answer = self._of_view(question, tree, options)
@@ -248,18 +209,18 @@ class Answerer:
         assert question.view is not None
         result = run(
             self.views[question.view],
-            names.list_compared_arrays(tree.copy()),
+            tree,
             dialect="postgres",
             confidence=options.confidence,
-            counts=cast("Any", options.counts),
-            interval=cast("Any", options.interval),
+            counts=options.counts,
+            interval=options.interval,
             with_intervals=options.intervals,
         )
         columns, starts = question.columns or self._columns(question, result.outputs), self._starts(question)
         lists: list[list[Any]] = []
         for i, column in enumerate(columns):
             values = result.table.column(i).to_pylist()
-            lists.append([starts[i].by_label.get(each, each) for each in values] if i in starts else values)
+            lists.append([starts[i][1].get(each, each) for each in values] if i in starts else values)
             if column.is_estimate and options.intervals:
                 lists += [_ends(result, side, i, column) for side in ("lower", "upper")]
         rows = list(zip(*lists, strict=True))
@@ -267,7 +228,7 @@ class Answerer:
 
 
 def _with_ends(columns: Sequence[OutputColumn], options: AnswerOptions) -> list[OutputColumn]:
-    """Columns followed by the ends of their intervals, where they are wanted."""
+    """Columns, each followed by the ends of its interval if requested."""
     wanted: list[OutputColumn] = []
     for column in columns:
         wanted.append(column)
@@ -278,7 +239,7 @@ def _with_ends(columns: Sequence[OutputColumn], options: AnswerOptions) -> list[
 
 
 def _ends(result: Result, side: str, i: int, column: OutputColumn) -> list[Any]:
-    """Ends of an output's intervals; None where there is none."""
+    """Ends of an output's intervals; None if there is none."""
     ends: Mapping[int, Any] = getattr(result, side)
     if i not in ends:
         return [None] * result.table.num_rows
@@ -290,16 +251,16 @@ def _ends(result: Result, side: str, i: int, column: OutputColumn) -> list[Any]:
 
 def _bin_starts(view: PView) -> dict[str, _BinStarts]:
     """Starts of the bins of numbers, by the attribute's name in small letters."""
-    starts = {}
+    starts: dict[str, _BinStarts] = {}
     for attribute in view.schema:
         if isinstance(attribute, Ordered) and attribute.kind in ("integer", "real"):
             by_label = dict(zip(attribute.value_labels(), attribute.edges[:-1].tolist(), strict=True))
-            starts[attribute.name.lower()] = _BinStarts(column_type(attribute), by_label)
+            starts[attribute.name.lower()] = column_type(attribute), by_label
     return starts
 
 
 def _asks_for_rows(tree: exp.Expr) -> bool:
-    """Whether a statement has neither groups nor aggregates anywhere."""
+    """True if a statement has neither groups nor aggregates."""
     inner = tree.unnest() if isinstance(tree, exp.Subquery) else tree
     return isinstance(inner, exp.Select) and not any(
         isinstance(node, _SUMMARIES)
@@ -337,24 +298,18 @@ def _bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:
 
 def _literal(value: Any) -> exp.Expr:
     """A value as it is written in a statement."""
-    if isinstance(value, exp.Expr):
-        return value.copy()
     if isinstance(value, list):
         return exp.Array(expressions=[_literal(item) for item in value])
     if isinstance(value, date):
-        text = value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
-        return exp.cast(exp.Literal.string(text), "TIMESTAMP" if isinstance(value, datetime) else "DATE")
-    return exp.convert(value)
+        return exp.cast(exp.convert(str(value)), "TIMESTAMP" if isinstance(value, datetime) else "DATE")
+    return exp.convert(value, copy=True)
 
 
 def _parsed(text: str) -> exp.Expr:
-    """The tree of a statement. PostgreSQL takes any word as a name behind AS, the parser does not: such words
-    are put into quotes if need be.
+    """The tree of a statement. PostgreSQL accepts any word as a name after AS, but the parser does not, so
+    such words are quoted.
     """
     try:
         return parse(text, "postgres")
     except QueryError:
-        quoted = with_quoted_aliases(text)
-        if quoted == text:
-            raise
-    return parse(quoted, "postgres")
+        return parse(with_quoted_aliases(text), "postgres")

@@ -1,4 +1,4 @@
-"""The listening socket: who may connect, how many at once, and how long answers may take."""
+"""The listening socket: TLS, the number of clients, and the child processes that answer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import itertools
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from hdpview.errors import HdpviewError, ViewFileError
@@ -25,14 +24,14 @@ from hdpview.pview import PView
 
 logger = logging.getLogger("hdpview.postgres")
 _MOST_CONNECTIONS = 200
-# Child processes, and so answers computed at the same time; other questions wait their turn.
+# Child processes, and therefore simultaneous answers; other questions wait their turn.
 _PROCESSES = 2
-ANSWERER = ("hdpview.explore.postgres.answerer", "answerer_of")
+ANSWERER = ("hdpview.explore.postgres.answerer", "Answerer")
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Where to listen, and for whom. password: None for everybody on this machine, who need none."""
+    """The address to listen on. password: if None, everybody on this machine may connect without one."""
 
     host: str = "127.0.0.1"
     port: int = 5433
@@ -52,7 +51,7 @@ class ServerSettings:
 
 
 class PostgresServer:
-    """A server of views. `serve` runs it in an event loop; as a context manager it runs in a thread.
+    """A server of views; as a context manager it listens, in a thread of its own.
 
     >>> with PostgresServer({"adult": view}, ServerSettings(port=0)) as server: ...   # doctest: +SKIP
     """
@@ -63,58 +62,60 @@ class PostgresServer:
         self.verifier = None if self.settings.password is None else Verifier.of(self.settings.password)
         # The name that hints use for a view.
         self.table = quote_ident(next(iter(views), "view"))
-        self._pool = Pool(ANSWERER, views, _PROCESSES)
         self.log_statements = self.settings.log_statements
         self.port = self.settings.port
+        self._pool = Pool(ANSWERER, views, _PROCESSES)
         self._sessions: dict[int, Session] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._pids = itertools.count(1)
         self._threads = ThreadPoolExecutor(_PROCESSES, "hdpview-postgres")
-        self._listening = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopped: asyncio.Event | None = None
-        self._problem: BaseException | None = None
-        self._thread: threading.Thread | None = None
+        self._starting: asyncio.Future[None] | None = None
+        self._listener: asyncio.Server | None = None
 
     def warm_up(self) -> None:
-        """Start the child processes, which answer a question of each kind before anyone asks."""
+        """Start the child processes, which answer a question of each kind in advance."""
         self._pool.start()
 
-    async def serve(self, when_listening: Callable[[], None] | None = None) -> None:
-        """Serve until `stop`."""
-        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="hdpview-postgres", daemon=True)
+        self._thread.start()
         try:
-            await self._serve(when_listening)
-        finally:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._pool.close()
+            asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
+        except BaseException:
+            self._end()
+            raise
+        return self
 
-    async def _serve(self, when_listening: Callable[[], None] | None) -> None:
-        assert self._stopped is not None
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    async def _listen(self) -> None:
+        host, port = self.settings.host, self.settings.port
         try:
-            server = await asyncio.start_server(
-                self._connected, self.settings.host, self.settings.port, limit=2**17, backlog=256
-            )
+            self._listener = await asyncio.start_server(self._connected, host, port, limit=2**17, backlog=256)
         except OSError as problem:
-            place = f"{self.settings.host}:{self.settings.port}"
             raise ViewFileError(
-                f"Cannot listen on {place}: {problem.strerror}. Try another --port, or 0 for a free one."
+                f"Cannot listen on {host}:{port}: {problem.strerror}. Try another --port, or 0 for a free "
+                "one."
             ) from None
-        self.port = server.sockets[0].getsockname()[1]
-        self._listening.set()
-        if when_listening is not None:
-            when_listening()
-        async with server:
-            await self._stopped.wait()
-            server.close()
-            for task in list(self._tasks):
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.port = self._listener.sockets[0].getsockname()[1]
 
-    def stop(self) -> None:
-        """End `serve`, from any thread."""
-        if self._loop is not None and self._stopped is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stopped.set)
+    def _end(self) -> None:
+        """Close all connections and end the thread and the child processes."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -142,31 +143,15 @@ class PostgresServer:
         if session is not None:
             session.cancel(bytes(secret))
 
+    async def started(self) -> None:
+        """Wait for the child processes, which the first question starts."""
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().run_in_executor(None, self._pool.start)
+        await asyncio.shield(self._starting)
+
     def ask(self, method: str, *arguments: Any) -> asyncio.Future[Any]:
         """Call a method of an `Answerer` in a child process, when its turn comes."""
         return asyncio.get_running_loop().run_in_executor(self._threads, self._pool.ask, method, *arguments)
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run, name="hdpview-postgres-server", daemon=True)
-        self._thread.start()
-        self._listening.wait()
-        if self._problem is not None:
-            raise self._problem
-        return self
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self.serve())
-        except BaseException as problem:
-            self._problem = problem
-            self._listening.set()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        if self._thread is not None:
-            self._thread.join()
 
 
 def _tls(settings: ServerSettings) -> ssl.SSLContext | None:

@@ -1,10 +1,9 @@
-"""How a client gets in: encryption where there is a certificate, the password where there is one."""
+"""Logging in: encryption if there is a certificate, and a password if one is set."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pygwire import messages
 
@@ -13,62 +12,43 @@ from hdpview.explore.postgres.scram import MECHANISM, Exchange, ScramError, Veri
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.explore.postgres.wire import Wire
 
+if TYPE_CHECKING:
+    from hdpview.explore.postgres.listener import PostgresServer
+
 DATABASE = "hdpview"
 _AFTER_WRONG_PASSWORD = 0.5  # seconds
-_MOST_REQUESTS = 4  # before the parameters of the connection: for encryption of two kinds
-
-
-class LoginServer(Protocol):
-    """What a login needs to know of the server."""
-
-    verifier: Verifier | None
-    tls: ssl.SSLContext | None
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there are too many clients."""
-
-    def cancel(self, pid: int, secret: bytes) -> None:
-        """Stop what another session waits for."""
+_MOST_REQUESTS = 4  # requests for two kinds of encryption come before the connection parameters
 
 
 class ClosedError(Exception):
-    """The connection is over, and nothing is left to say."""
+    """The client closed the connection."""
 
 
-async def admitted(client: Wire, server: LoginServer) -> tuple[str, dict[str, str]]:
-    """The name of a user who was let in, and the settings that came with the connection."""
+async def admitted(client: Wire, server: PostgresServer) -> tuple[str, dict[str, str]]:
+    """Let a client in. Returns the user's name and the settings that came with the connection."""
     start = await _startup(client, server)
     if server.is_full:
-        raise PgError(SqlState.TOO_MANY_CONNECTIONS, "sorry, too many clients already", fatal=True)
+        raise PgError(SqlState.TOO_MANY_CONNECTIONS, "sorry, too many clients already")
     user = start.get("user", "")
     if not user:
-        raise PgError(
-            SqlState.INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet", fatal=True
-        )
+        raise PgError(SqlState.INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
     if server.verifier is not None:
         await _authenticate(client, user, server.verifier)
     database = start.get("database") or user
     if database not in (DATABASE, "postgres", user):
-        raise PgError(
-            SqlState.INVALID_DATABASE,
-            f'database "{database[:60]}" does not exist',
-            f"Connect to {DATABASE}.",
-            fatal=True,
-        )
+        text = f'database "{database[:60]}" does not exist'
+        raise PgError(SqlState.INVALID_DATABASE, text, f"Connect to {DATABASE}.")
     return user, _settings(start)
 
 
-async def _startup(client: Wire, server: LoginServer) -> dict[str, str]:
-    """The parameters of the connection, after TLS where the client asks for it."""
+async def _startup(client: Wire, server: PostgresServer) -> dict[str, str]:
+    """The parameters of the connection, after TLS if the client asks for it."""
     is_encrypted = False
     for _ in range(_MOST_REQUESTS):
         message = await client.receive()
         if isinstance(message, messages.SSLRequest) and server.tls is not None and not is_encrypted:
-            if client.has_more:  # sent in the clear by somebody in between
-                raise PgError(
-                    SqlState.PROTOCOL_VIOLATION, "received unencrypted data after SSL request", fatal=True
-                )
+            if client.has_more:  # sent unencrypted by somebody in between
+                raise PgError(SqlState.PROTOCOL_VIOLATION, "received unencrypted data after SSL request")
             client.send_byte(b"S")
             await client.flush()
             await client.start_tls(server.tls)
@@ -79,7 +59,7 @@ async def _startup(client: Wire, server: LoginServer) -> dict[str, str]:
         elif isinstance(message, messages.StartupMessage):
             if server.tls is not None and not is_encrypted:
                 text = "this server only takes encrypted connections"
-                raise PgError(SqlState.INVALID_AUTHORIZATION, text, "Use sslmode=require.", fatal=True)
+                raise PgError(SqlState.INVALID_AUTHORIZATION, text, "Use sslmode=require.")
             return dict(message.params)
         else:
             if isinstance(message, messages.CancelRequest):
@@ -109,7 +89,7 @@ async def _authenticate(client: Wire, user: str, verifier: Verifier) -> None:
     except ScramError:
         await asyncio.sleep(_AFTER_WRONG_PASSWORD)
         text = f'password authentication failed for user "{user[:60]}"'
-        raise PgError(SqlState.INVALID_PASSWORD, text, fatal=True) from None
+        raise PgError(SqlState.INVALID_PASSWORD, text) from None
 
 
 def _settings(start: dict[str, str]) -> dict[str, str]:
@@ -120,13 +100,8 @@ def _settings(start: dict[str, str]) -> dict[str, str]:
         if name not in ("user", "database", "options", "replication")
     }
     words = start.get("options", "").replace("\\ ", "\x00").split()
-    for i, word in enumerate(words):
-        pair = (
-            words[i + 1]
-            if word == "-c" and i + 1 < len(words)
-            else word.removeprefix("-c").removeprefix("--")
-        )
-        name, sign, value = pair.partition("=")
+    for word in words:
+        name, sign, value = word.removeprefix("-c").removeprefix("--").partition("=")
         if sign:
             settings[name.replace("-", "_")] = value.replace("\x00", " ")
     return {name: value for name, value in settings.items() if not name.startswith("_pq_.")}

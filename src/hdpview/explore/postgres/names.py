@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, build_scope
 
 from hdpview.errors import QueryError
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.types import PgType
+from hdpview.explore.postgres.values import array_items
 
-# PostgreSQL's names of unnamed expressions, unless it is the name of the function.
+# PostgreSQL's names of unnamed expressions that are not named after their function.
 _NAMES = """
     timestamptrunc=date_trunc datetrunc=date_trunc currentversion=version groupconcat=string_agg case=case
     if=case ceil=ceil exists=exists strposition=strpos arrayagg=array_agg countif=count_if array=array
@@ -22,7 +26,7 @@ _CALLED = {key: name for key, _, name in (pair.partition("=") for pair in _NAMES
 
 
 def output_name(node: exp.Expr) -> str:
-    """What PostgreSQL calls an output column."""
+    """PostgreSQL's name of an output column."""
     if isinstance(node, (exp.Alias, exp.Column, exp.Identifier)):
         return node.alias_or_name
     inner = node.unnest()
@@ -54,63 +58,43 @@ def output_name(node: exp.Expr) -> str:
 
 
 def quote_ident(name: str) -> str:
-    """A name as SQL writes it: in double quotes unless it is a plain lower-case word."""
+    """A name in SQL: in double quotes unless it is a plain lower-case word."""
     return name if re.fullmatch(r"[a-z_][a-z0-9_$]*", name) else '"' + name.replace('"', '""') + '"'
 
 
 def type_of_cast(node: exp.Cast) -> PgType:
     """The type that a CAST names."""
-    return t.named(node.to.sql(dialect="postgres").removeprefix("pg_catalog.").strip('"')) or t.TEXT
+    return t.named(node.to.sql(dialect="postgres"))
 
 
-def compared_array(node: exp.Expr) -> exp.Expr | None:
-    """The array of x = ANY(array) and of x <> ALL(array); None of any other comparison."""
-    other = node.expression
-    is_all = isinstance(other, exp.All) or (isinstance(other, exp.Anonymous) and other.name.upper() == "ALL")
-    if not (isinstance(other, exp.Any) if isinstance(node, exp.EQ) else isinstance(node, exp.NEQ) and is_all):
-        return None
-    inner: exp.Expr = (other.this if isinstance(other.this, exp.Expr) else other.expressions[0]).unnest()
-    return inner
-
-
-def list_compared_arrays(tree: exp.Expr) -> exp.Expr:
-    """The statement with x IN (…) for x = ANY(ARRAY[…]), and NOT IN for x <> ALL(ARRAY[…])."""
-    for node in list(tree.find_all(exp.EQ, exp.NEQ)):
-        array = compared_array(node)
-        if isinstance(array, exp.Array):
-            listed: exp.Expr = exp.In(this=node.this, expressions=array.expressions)
-            if not array.expressions:
-                listed = exp.false()
-            node.replace(listed if isinstance(node, exp.EQ) else exp.Not(this=exp.Paren(this=listed)))
-    return tree
+def spell_out_arrays(tree: exp.Expr) -> None:
+    """Write '{a,b}'::text[] as ARRAY['a', 'b']::text[]."""
+    for cast in tree.find_all(exp.Cast):
+        if isinstance(cast.this, exp.Literal) and type_of_cast(cast) in t.ELEMENT_OF:
+            cast.set("this", exp.convert(array_items(cast.name)))
 
 
 def parameter_number(node: exp.Expr) -> int:
-    """Which parameter a node stands for, from 1."""
+    """The number of the parameter that a node stands for, from 1."""
     text = node.this.name if isinstance(node.this, exp.Expr) else str(node.this)
     if not text.isdecimal() or not 1 <= int(text) <= 65_535:
         raise QueryError(f"${text[:20]} is not a parameter. Write $1, $2, ….")
     return int(text)
 
 
-def _definitions(table: exp.Table) -> Iterator[exp.Expr]:
-    """Common table expressions of this name around a table, the nearest first."""
+def is_common_table(table: exp.Table) -> bool:
+    """True if a name stands for a common table expression, its own recursion included."""
     at: exp.Expr | None = None if table.db else table.parent
     while at is not None:
         clause = at.args.get("with_")
-        for common in clause.expressions if clause is not None else ():
-            if common.alias.lower() == table.name.lower():
-                yield common
+        if clause and table.name.lower() in (each.alias.lower() for each in clause.expressions):
+            return True
         at = at.parent
-
-
-def is_common_table(table: exp.Table) -> bool:
-    """Whether a name stands for a common table expression, its own recursion included."""
-    return next(_definitions(table), None) is not None
+    return False
 
 
 def alias_of(table: exp.Table) -> exp.Expr:
-    """The alias of a table; its own name where it has none."""
+    """The alias of a table; its own name if it has none."""
     return table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
 
 
@@ -123,7 +107,7 @@ def name_outputs(tree: exp.Expr) -> None:
 
 
 def parameter_types(tree: exp.Expr, columns: Mapping[str, PgType]) -> tuple[PgType, ...]:
-    """Types of the parameters $1, $2, … by what they stand beside. columns: types by name."""
+    """Types of the parameters $1, $2, …, inferred from their context. columns: types by name."""
 
     def beside(node: exp.Expr) -> PgType:
         assert node.parent is not None
@@ -153,57 +137,38 @@ def parameter_types(tree: exp.Expr, columns: Mapping[str, PgType]) -> tuple[PgTy
     kinds: dict[int, PgType] = {}
     for node in tree.find_all(exp.Parameter):
         number = parameter_number(node)
-        if kinds.get(number, t.TEXT) is t.TEXT:
+        if kinds.get(number, t.TEXT) == t.TEXT:
             kinds[number] = kind_of(node)
-    return tuple(kinds.get(number, t.TEXT) for number in range(1, max(kinds, default=0) + 1))
-
-
-def with_null_parameters(tree: exp.Expr, kinds: Sequence[PgType]) -> exp.Expr:
-    """The statement with NULLs of their types in place of parameters, to be described."""
-    filled = tree.copy()
-    for node in list(filled.find_all(exp.Parameter)):
-        kind = exp.DataType.build(t.duckdb_type(kinds[parameter_number(node) - 1]), dialect="duckdb")
-        node.replace(exp.cast(exp.null(), kind))
-    return filled
+    announced = (kinds.get(number, t.TEXT) for number in range(1, max(kinds, default=0) + 1))
+    return tuple(t.FLOAT8 if kind == t.NUMERIC else kind for kind in announced)
 
 
 def shown_attributes(tree: exp.Expr, attributes: Sequence[str]) -> list[str | None]:
-    """For each output the attribute whose values it shows as they are, in small letters; None for others.
+    """Per output, the attribute whose plain values it shows, in lower case; None for others.
 
     attributes: of the table `view`.
     """
-    commons: dict[str, dict[str, str | None]] = {"view": {name.lower(): name.lower() for name in attributes}}
+    columns: dict[str, object] = {"view": {name.lower(): "UNKNOWN" for name in attributes}}
+    try:
+        query = qualify(
+            tree.copy(), schema=columns, dialect="duckdb", validate_qualify_columns=False
+        ).unnest()
+    except SqlglotError:
+        return []
 
-    def renamed(shown: dict[str, str | None], alias: exp.Expr | None) -> dict[str, str | None]:
-        names = [column.name.lower() for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
-        return dict(zip(names, shown.values(), strict=False)) if names else dict(shown)
+    def origin(item: exp.Expr, scope: Scope) -> str | None:
+        while scope.set_operation_scopes:
+            scope = scope.set_operation_scopes[0]
+        column = item.unalias().unnest()
+        source = scope.sources.get(column.table) if isinstance(column, exp.Column) else None
+        if not isinstance(source, Scope):
+            return None if source is None else column.name
+        inner = [each for each in _outputs(source.expression) if each.alias_or_name == column.name]
+        return origin(inner[0], source) if inner else None
 
-    def of_source(source: exp.Expr) -> dict[str, str | None]:
-        known = commons.get(source.name.lower(), {})
-        shown = of_query(source.this) if isinstance(source, exp.Subquery) else known
-        return renamed(shown, source.args.get("alias"))
+    outermost = build_scope(query.unnest())
+    return [origin(item, outermost) for item in _outputs(query.unnest())] if outermost is not None else []
 
-    def of_query(query: exp.Expr) -> dict[str, str | None]:
-        for cte in query.args["with_"].expressions if query.args.get("with_") else ():
-            commons[cte.alias.lower()] = renamed(of_query(cte.this), cte.args.get("alias"))
-        if isinstance(query, (exp.SetOperation, exp.Subquery)):
-            return of_query(query.this)
-        clauses = [query.args.get("from_"), *(query.args.get("joins") or ())]
-        sources = {
-            each.this.alias_or_name.lower(): of_source(each.this) for each in clauses if each is not None
-        }
-        shown: dict[str, str | None] = {}
-        for i, item in enumerate(query.args.get("expressions") or ()):
-            inner = item.unalias().unnest()
-            table = inner.args["table"].name.lower() if inner.args.get("table") else ""
-            meant = [columns for name, columns in sources.items() if table in ("", name)]
-            if item.is_star:
-                shown.update({name: each for columns in meant for name, each in columns.items()})
-            else:
-                name = inner.name.lower() if isinstance(inner, exp.Column) else ""
-                title = item.alias_or_name.lower()
-                title = f"{title} {i}" if title in shown else title
-                shown[title] = next((columns[name] for columns in meant if name in columns), None)
-        return shown
 
-    return list(of_query(tree).values())
+def _outputs(query: exp.Expr) -> list[exp.Expr]:
+    return query.selects if isinstance(query, exp.Query) else []

@@ -1,5 +1,5 @@
-"""SCRAM-SHA-256 (RFC 5802 and 7677): the client proves that it knows the password, and the server that it
-does too, without either of them sending it.
+"""SCRAM-SHA-256 (RFC 5802 and 7677): client and server prove to each other that they know the
+password, without sending it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 
 MECHANISM = "SCRAM-SHA-256"
-# As PostgreSQL has them; passwords are long and random here.
+# PostgreSQL's default; passwords are long and random here.
 _ITERATIONS = 4_096
 _SALT_BYTES = 16
 _NONCE_BYTES = 18
@@ -20,12 +20,12 @@ _NO_BINDING = ("n", "y")
 
 
 class ScramError(Exception):
-    """The exchange failed: a wrong password or a broken message. Says no more than that."""
+    """The exchange failed: a wrong password or a broken message. Carries no details."""
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """What a server keeps of a password."""
+    """The form in which a server stores a password."""
 
     salt: bytes
     stored_key: bytes
@@ -34,7 +34,7 @@ class Verifier:
 
     @classmethod
     def of(cls, password: str) -> Verifier:
-        """Of a new password, with a new salt."""
+        """A verifier of a new password, with a new salt."""
         salt = secrets.token_bytes(_SALT_BYTES)
         text = unicodedata.normalize("NFKC", password).encode()
         salted = hashlib.pbkdf2_hmac("sha256", text, salt, _ITERATIONS)
@@ -52,7 +52,7 @@ class Exchange:
         self._header = b""
 
     def first(self, message: bytes) -> bytes:
-        """The salt, the iterations and a nonce. ScramError where the message is broken."""
+        """The salt, the iterations and a nonce. ScramError if the message is malformed."""
         text = _text(message)
         binding, _, rest = text.partition(",")
         identity, _, bare = rest.partition(",")
@@ -67,7 +67,7 @@ class Exchange:
         return answer
 
     def final(self, message: bytes) -> bytes:
-        """The server's own proof. ScramError where the client's is wrong."""
+        """The server's own proof. ScramError if the client's is wrong."""
         text = _text(message)
         without_proof, _, proof_text = text.rpartition(",p=")
         attributes = _attributes(without_proof)

@@ -1,4 +1,4 @@
-"""Refusals as clients understand them: an SQLSTATE, a message, and the nearest question as a hint."""
+"""Errors in the form that clients expect: an SQLSTATE, a message, and the nearest question as a hint."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class SqlState:
 
 _SENTENCE = re.compile(r"(?<=[.?]) +(?=[A-Z])")
 _SQLSTATES = (
-    (r"stands outside an aggregate|must appear in the GROUP BY", SqlState.GROUPING_ERROR),
-    (r"Not valid SQL|Give exactly one|is not complete", SqlState.SYNTAX_ERROR),
+    (r"must appear in the GROUP BY", SqlState.GROUPING_ERROR),
+    (r"Not valid SQL|Give exactly one", SqlState.SYNTAX_ERROR),
     (r"Unknown attribute|column '.*' does not exist", SqlState.UNDEFINED_COLUMN),
     (r"function '.*' does not exist", SqlState.UNDEFINED_FUNCTION),
-    (r"There is no table|(table|relation) '.*' does not exist", SqlState.UNDEFINED_TABLE),
-    (r"takes longer|took too long", SqlState.QUERY_CANCELED),
-    (r"too deeply|longer than|too large|more memory", SqlState.TOO_COMPLEX),
+    (r"(table|relation) '.*' does not exist", SqlState.UNDEFINED_TABLE),
+    (r"time limit|took too long", SqlState.QUERY_CANCELED),
+    (r"too deeply|longer than|too large|memory limit", SqlState.TOO_COMPLEX),
     (
         r"A parameter is not a valid|Could not convert|is not a number|is compared with a|Unknown value",
         SqlState.INVALID_TEXT,
@@ -55,20 +55,20 @@ _AS_POSTGRES = re.compile(r"quantile_cont\(([^,()]+), ([\d.]+)\)", re.IGNORECASE
 
 
 class PgError(QueryError):
-    """A refusal with its SQLSTATE. fatal: whether the connection ends with it."""
+    """A refusal with its SQLSTATE."""
 
-    def __init__(self, code: str, message: str, hint: str = "", fatal: bool = False) -> None:
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
-        self.code, self.hint, self.fatal = code, hint, fatal
+        self.code, self.hint = code, hint
 
-    def __reduce__(self) -> tuple[type[PgError], tuple[str, str, str, bool]]:
-        return PgError, (self.code, str(self), self.hint, self.fatal)
+    def __reduce__(self) -> tuple[type[PgError], tuple[str, str, str]]:
+        return PgError, (self.code, str(self), self.hint)
 
 
 def as_pg_error(problem: HdpviewError, table: str = "view") -> PgError:
-    """An error of the library as clients are told of it: its first sentence, and what to do as the hint.
+    """An error of the library for clients: the first sentence is the message, the rest the hint.
 
-    table: what the view is called here, for questions to ask instead.
+    table: the name of the view here, for questions to ask instead.
     """
     if isinstance(problem, PgError):
         return problem

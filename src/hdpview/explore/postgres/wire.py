@@ -1,8 +1,8 @@
-"""Messages to and from a socket. Their forms are pygwire's; how long one may be, and what happens to a broken
-one, is decided here.
+"""Messages to and from a socket. pygwire encodes and decodes them; this module limits their length and
+refuses broken ones.
 
-Frames are read whole before they are decoded: a length is checked before a byte is waited for, and nothing
-that a message holds can raise more than a refusal.
+Frames are read whole before they are decoded: the length is checked before the first byte is awaited, and
+the worst outcome of any message is a refusal.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pygwire import FrontendMessageDecoder, messages
 from pygwire.constants import ConnectionPhase
 from pygwire.messages import PGMessage
 
-from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
-from hdpview.explore.postgres.types import OutputColumn, encode
+from hdpview.explore.postgres.types import OutputColumn
+from hdpview.explore.postgres.values import BINARY_FORMAT, TEXT_FORMAT, encode
 
 MOST_BYTES = 1_000_000  # of one message
 _MOST_BYTES_BEFORE_LOGIN = 10_000
@@ -33,8 +33,8 @@ IN_SESSION = ConnectionPhase.READY
 class Wire:
     """A socket as messages.
 
-    Messages wait here until `flush`: every call of the system lets another thread go first, which may take
-    longer than all the rest.
+    Messages are buffered until `flush`, because each system call yields to other threads, which may take
+    longer than everything else.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,8 +43,8 @@ class Wire:
         self.phase = IN_STARTUP
 
     async def receive(self) -> PGMessage | None:
-        """The next message; None where the client has gone. PgError, fatal, where it is not one."""
-        if self.phase is not IN_SESSION:  # in a session the client says when it waits
+        """The next message; None if the client is gone. PgError if it is malformed."""
+        if self.phase is not IN_SESSION:  # in a session, flushing waits for Sync or Flush
             self._write()
         has_kind = self.phase is not IN_STARTUP
         most = MOST_BYTES if self.phase is IN_SESSION else _MOST_BYTES_BEFORE_LOGIN
@@ -52,7 +52,7 @@ class Wire:
             head = await self._reader.readexactly(5 if has_kind else 4)
             (length,) = struct.unpack("!I", head[-4:])
             if not 4 <= length <= most:
-                raise _broken(f"A message is at most {most:,} bytes long.")
+                raise PgError(SqlState.PROTOCOL_VIOLATION, f"A message is at most {most:,} bytes long.")
             body = await self._reader.readexactly(length - 4)
         except (asyncio.IncompleteReadError, ConnectionError, OSError):
             return None
@@ -61,8 +61,8 @@ class Wire:
         decoder.feed(head + body)
         try:
             return next(decoder)
-        except Exception:  # whatever a broken message makes the decoder do
-            raise _broken("A message is not of the protocol.") from None
+        except Exception:  # for a broken message, the decoder may raise any exception
+            raise PgError(SqlState.PROTOCOL_VIOLATION, "A message violates the protocol.") from None
 
     def send(self, *content: PGMessage) -> None:
         """Put messages into the buffer; `flush` waits until they are on their way."""
@@ -87,11 +87,11 @@ class Wire:
 
     @property
     def has_more(self) -> bool:
-        """Whether bytes have come that nobody has read: before TLS there may be none."""
+        """True if unread bytes have arrived; before TLS there must be none."""
         return bool(getattr(self._reader, "_buffer", b""))
 
     async def close(self) -> None:
-        """Send what is left and end the connection."""
+        """Send all buffered messages and end the connection."""
         try:
             self._write()
             await asyncio.wait_for(self._writer.drain(), 1.0)
@@ -100,9 +100,8 @@ class Wire:
         except (TimeoutError, OSError):
             self._writer.transport.abort()
 
-    def refuse(self, problem: PgError) -> None:
-        """Send an error."""
-        severity = "FATAL" if problem.fatal else "ERROR"
+    def refuse(self, problem: PgError, severity: str = "ERROR") -> None:
+        """Send an error; FATAL if the connection ends with it."""
         self.send(messages.ErrorResponse(_fields(severity, problem.code, str(problem), problem.hint)))
 
     def notice(self, text: str) -> None:
@@ -131,7 +130,7 @@ class Wire:
     async def send_rows(
         self, rows: Iterable[Sequence[object]], columns: Sequence[OutputColumn], formats: Sequence[int]
     ) -> int:
-        """Send rows, some at a time, and tell how many."""
+        """Send rows in batches. Returns their number."""
         n, kinds = 0, [column.kind for column in columns]
         for row in rows:
             values = [encode(*each) for each in zip(row, kinds, formats, strict=True)]
@@ -144,17 +143,13 @@ class Wire:
 
 def result_formats(asked: Sequence[int], n_columns: int) -> list[int]:
     """The format of each column: one for all, or one each, or text."""
-    if any(code not in (t.TEXT_FORMAT, t.BINARY_FORMAT) for code in asked):
+    if any(code not in (TEXT_FORMAT, BINARY_FORMAT) for code in asked):
         raise PgError(SqlState.PROTOCOL_VIOLATION, "Formats are 0 for text and 1 for binary.")
     if len(asked) <= 1:
-        return list(asked or [t.TEXT_FORMAT]) * n_columns
+        return list(asked or [TEXT_FORMAT]) * n_columns
     if len(asked) != n_columns:
         raise PgError(SqlState.PROTOCOL_VIOLATION, f"The result has {n_columns} columns, not {len(asked)}.")
     return list(asked)
-
-
-def _broken(reason: str) -> PgError:
-    return PgError(SqlState.PROTOCOL_VIOLATION, reason, fatal=True)
 
 
 def _fields(severity: str, code: str, text: str, hint: str) -> dict[str, str]:

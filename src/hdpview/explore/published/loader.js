@@ -1,10 +1,12 @@
-// The first script of the published page: it unpacks the others, which the page holds compressed.
+// The first script of the published page: decompresses the style sheet, the facts and the main script.
 
-import { unzipped } from "./unpack.js";
+import { textOf } from "./unpack.js";
 
 async function load() {
-  const text = new TextDecoder().decode(await unzipped(document.getElementById("app").textContent));
-  const src = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+  const [facts, style, app] = await Promise.all(["facts", "style", "app"].map(textOf));
+  document.getElementById("facts").textContent = facts;
+  const src = URL.createObjectURL(new Blob([app], { type: "text/javascript" }));
+  document.head.append(Object.assign(document.createElement("style"), { textContent: style }));
   document.body.append(Object.assign(document.createElement("script"), { src }));
 }
 

@@ -1,14 +1,11 @@
-// Questions in lanes. Of each kind one is under way at a time; while it is, only the newest of those that
-// follow waits.
+// Requests in lanes, one per kind. A lane has one request in flight and keeps only the newest that waits.
 
 import { post } from "./transport.js";
 
 const lanes = new Map();
-let era = 0; // answers from before the last `forget` are dropped
+let era = 0; // calls of `forget` so far; answers to requests of an earlier era are dropped
 
-/**
- * Post a question; resolves to null if a newer one of the same kind took its place, or all were forgotten.
- */
+/** Post a request. Resolves to null if a newer one of the same kind replaced it or `forget` was called. */
 export function ask(path, body, kind = path) {
   if (!lanes.has(kind)) lanes.set(kind, { busy: false, next: null });
   const lane = lanes.get(kind);
@@ -22,20 +19,20 @@ export function ask(path, body, kind = path) {
 async function drain(lane) {
   lane.busy = true;
   while (lane.next) {
-    const asked = lane.next;
+    const request = lane.next;
     lane.next = null;
     try {
-      const found = await post(asked.path, asked.body);
-      asked.resolve(asked.era === era ? found : null);
+      const answer = await post(request.path, request.body);
+      request.resolve(request.era === era ? answer : null);
     } catch (problem) {
-      if (asked.era === era) asked.reject(problem);
-      else asked.resolve(null);
+      if (request.era === era) request.reject(problem);
+      else request.resolve(null);
     }
   }
   lane.busy = false;
 }
 
-/** What was asked so far no longer matters: another view is opened. */
+/** Drop the answers to all earlier requests, because another view is being opened. */
 export function forget() {
   era += 1;
 }

@@ -1,5 +1,4 @@
-// The page: puts charts, filter, history and panels together. Every gesture asks once; the newest answer
-// wins.
+// The page: connects charts, filter, history and panels. Every gesture sends one request; the newest wins.
 
 import { ask, forget } from "./api.js";
 import { Arrangement } from "./arrange.js";
@@ -26,7 +25,7 @@ import { wishLine } from "./wishes.js";
 const $ = (id) => document.getElementById(id);
 const on = (id, kind, act) => $(id).addEventListener(kind, act);
 const fromLink = (hash, key) => new URLSearchParams(hash.slice(1)).get(key);
-/** What a link says; a broken one says nothing. */
+/** The state in a link, or nothing if the link is broken. */
 const parsed = (text) => {
   try {
     return JSON.parse(text) ?? {};
@@ -35,19 +34,20 @@ const parsed = (text) => {
   }
 };
 const WORDS = {
-  useful: "The interval reaches at most 10% of the count, or one percent of all records, to either side.",
-  rough: "The size is known, but not to 10%.", unknown: "Even the order of magnitude is open.",
+  useful: "The interval reaches at most 10% of the count, or 1% of all records, to either side.",
+  rough: "The order of magnitude is known, but not to within 10%.",
+  unknown: "Even the order of magnitude is uncertain.",
 };
 const PHONE = "(max-width: 760px)";
-const NEAR = 60; // pixels outside the window within which charts are drawn like those in sight
+const NEAR = 60; // charts within this many pixels of the viewport are drawn as if visible
 
 class Page {
   constructor() {
     this.state = new State();
     this.charts = new Map();
-    this.visited = []; // filters looked at, for the report
-    this.turn = 0; // how often it was asked
-    this.due = 0; // the turn of a step that is not answered yet
+    this.visited = []; // filters shown so far, for the report
+    this.turn = 0; // number of the latest request
+    this.due = 0; // number of the request whose history step is still pending; 0 for none
     this.steps = new Steps((hash) => this.follow(hash));
     this.measured = new MeasureControl($("measure"), () => this.redrawn(true));
     this.closer = new Closer(this);
@@ -55,9 +55,9 @@ class Page {
     this.overlay = new Overlay(this, $("overlay"));
     this.beside = new Beside(this, $("beside"));
     this.#listen();
-    this.#keepClear();
+    this.#publishHeights();
     $("columns").open = !matchMedia(PHONE).matches;
-    $("tour").hidden = stored("tour") === "done" || matchMedia(PHONE).matches; // on a phone charts come first
+    $("tour").hidden = stored("tour") === "done" || matchMedia(PHONE).matches; // it would cover the screen
   }
 
   #listen() {
@@ -91,7 +91,7 @@ class Page {
         this.runText();
       }
     });
-    on("where", "input", () => this.mark());
+    on("where", "input", () => this.markUnrun());
     on("undo", "click", () => this.undo());
     on("redo", "click", () => this.steps.redo());
     on("reset", "click", () => {
@@ -101,7 +101,7 @@ class Page {
     });
   }
 
-  /** The first steps, what is protected, and light or dark. */
+  /** Listen to the theme button, the tour, the privacy dialog and the explanation of the interval. */
   #listenToWindows() {
     on("theme", "click", switchTheme);
     on("tour-open", "click", () => {
@@ -113,16 +113,16 @@ class Page {
     });
     on("trust-open", "click", () => {
       $("trust").showModal();
-      $("trust-title").focus(); // read from its beginning
+      $("trust-title").focus(); // so that screen readers start at the top
     });
     on("trust", "click", (event) => {
-      if (event.target === $("trust")) $("trust").close(); // a click beside what it says
+      if (event.target === $("trust")) $("trust").close(); // a click on the backdrop
     });
-    on("sure", "toggle", () => this.tellSure());
+    on("sure", "toggle", () => this.explainInterval());
   }
 
-  /** Tell the style sheet how high the parts are that stay in sight, so that nothing lies under them. */
-  #keepClear() {
+  /** Publish the heights of the sticky elements as CSS variables, so that nothing scrolls under them. */
+  #publishHeights() {
     const { style } = document.documentElement;
     const strip = document.querySelector(".strip");
     const count = document.querySelector(".total");
@@ -135,7 +135,7 @@ class Page {
     for (const each of [strip, count, $("pinned")]) observer.observe(each);
   }
 
-  /** Ctrl-Z takes back; Ctrl-Shift-Z and Ctrl-Y bring again. Where one types they belong to the text. */
+  /** Ctrl-Z undoes; Ctrl-Shift-Z and Ctrl-Y redo. Text fields keep their own undo. */
   key(event) {
     const key = event.key.toLowerCase();
     if (
@@ -149,13 +149,13 @@ class Page {
     else this.undo();
   }
 
-  /** Take back the last step; one that is still being answered is the last. */
+  /** Undo the last step, or cancel it if its answer is still pending. */
   undo() {
-    if (this.canTakeBack()) this.goTo(this.steps.link);
+    if (this.canCancel) this.goTo(this.steps.link);
     else this.steps.undo();
   }
 
-  canTakeBack() {
+  get canCancel() {
     return this.due > 0 && this.steps.link !== undefined;
   }
 
@@ -165,7 +165,7 @@ class Page {
     await this.open(this.served(location.hash) ?? this.views[0].name, location.hash);
   }
 
-  /** The view that a link names, if it is served. */
+  /** The name of a link's view, if the server has it. */
   served(hash) {
     return this.views.find((v) => v.name === fromLink(hash, "view"))?.name;
   }
@@ -174,12 +174,12 @@ class Page {
     return this.schema.attributes.find((a) => a.name === name);
   }
 
-  /** Another link is to be shown: by undo, back, forward, or from outside. */
+  /** Show a link after undo, redo, back, forward or a change of the address. */
   follow(hash) {
     if (this.schema && hash !== this.steps.link) this.goTo(hash);
   }
 
-  /** Show what a link says, in place of what is shown or on its way. */
+  /** Restore the state from a link and drop pending requests. */
   goTo(hash) {
     this.due = 0;
     const view = this.served(hash) ?? this.wanted;
@@ -188,7 +188,7 @@ class Page {
       return;
     }
     this.state.fromLink(hash);
-    this.takeLook(hash);
+    this.restoreLook(hash);
     this.show(false, false);
   }
 
@@ -196,12 +196,12 @@ class Page {
     return this.state.toLink(this.view, { ...this.closer.look(), ...this.packedLook() });
   }
 
-  /** What is looked at changed, not what charts show: the link says so, without a step of its own. */
+  /** Update the link without adding a history step. */
   remember() {
     this.steps.remember(this.link(), false);
   }
 
-  /** How charts are drawn and arranged, for the link. */
+  /** How charts are drawn and arranged, for the link; defaults are omitted. */
   packedLook() {
     const { measure } = this;
     const grains = [...this.charts]
@@ -216,19 +216,18 @@ class Page {
     return Object.fromEntries(Object.entries(packed).filter(([, value]) => value));
   }
 
-  takeLook(hash) {
+  restoreLook(hash) {
     const look = parsed(fromLink(hash, "look"));
-    this.closer.take(look);
-    this.arrangement.take(look.charts);
+    this.closer.restore(look);
+    this.arrangement.restore(look.charts);
     $("log").checked = look.log === true;
     $("sort").value = look.sorted === true ? "count" : "given";
-    this.measured.take(look.show ?? {});
+    this.measured.restore(look.show ?? {});
     for (const [name, chart] of this.charts) chart.setGrain(look.grains?.[name] ?? null);
     this.overlay.offer(typeof look.overlay === "string" ? look.overlay : "all");
     this.chooseBeside();
   }
 
-  /** What every chart shows, and how. */
   get measure() {
     return this.measured.measure;
   }
@@ -237,16 +236,16 @@ class Page {
     return { isLog, isSorted: $("sort").value === "count" };
   }
 
-  /** Show the view beside this one that was chosen, if any. */
+  /** Show the other view chosen under “Compare with” side by side, if any. */
   chooseBeside() {
     this.beside.choose(this.overlay.beside);
     this.beside.setGrains();
     this.place();
   }
 
-  /** Charts are drawn otherwise, as a step of its own. isAsked: whether other numbers are needed. */
-  redrawn(isAsked) {
-    if (isAsked) this.columns.forget();
+  /** Redraw all charts as a history step. isNewMeasure: the associations of columns are outdated. */
+  redrawn(isNewMeasure) {
+    if (isNewMeasure) this.columns.forget();
     this.columns.draw();
     this.show();
   }
@@ -262,7 +261,7 @@ class Page {
     if (isStep) this.due = this.turn + 1;
     $("view").value = view;
     const schema = await get(`/api/schema?view=${encodeURIComponent(view)}`);
-    if (view !== this.wanted) return; // meanwhile another one was chosen
+    if (view !== this.wanted) return; // the user has chosen another view meanwhile
     forget();
     makeReadable(schema);
     const isAlike = shapeOf(this.schema?.attributes) === shapeOf(schema.attributes);
@@ -272,7 +271,7 @@ class Page {
       state: new State(schema.attributes), arrangement: new Arrangement(schema.attributes.map((a) => a.name)),
     });
     this.state.fromLink(hash);
-    if (kept) this.state.restore(kept); // the filter survives a change of view
+    if (kept) this.state.restore(kept); // views with the same schema share the filter
     this.measured.setUp(schema.attributes);
     this.charts = new Map(schema.attributes.map((a) => [a.name, new Chart(a, this)]));
     this.overlay.forget();
@@ -281,16 +280,16 @@ class Page {
     const looking = this.beside.find(schema);
     if (parsed(fromLink(hash, "look")).overlay?.startsWith?.("beside ")) await looking;
     $("view-label").hidden = offline;
-    this.tellView();
+    this.describeView();
     this.closer.setUp(schema);
-    this.takeLook(hash);
+    this.restoreLook(hash);
     await this.show(false, isStep);
     await looking;
     this.overlay.offer();
   }
 
-  /** What is said of the view: its name, and whether it is private. */
-  tellView() {
+  /** Show the view's name and whether it is private. */
+  describeView() {
     document.title = `${this.view} – hdpview`;
     $("banner").hidden = this.schema.private;
     $("banner").textContent = this.schema.private ? "" : `This view is NOT PRIVATE. ${reasons(this.schema)}`;
@@ -303,13 +302,13 @@ class Page {
     $("trust").replaceChildren(...trust(this.schema, () => $("trust").close()));
   }
 
-  /** A chart's filter changed; while the mouse still moves, it is no step of its own. */
+  /** Change the filter of one attribute. moving: the drag continues, so add no history step. */
   filter(name, filter, moving = false) {
     this.state.set({ [name]: filter });
     return this.show(moving);
   }
 
-  /** Change the filters of several attributes as one step. */
+  /** Change the filters of several attributes as one history step. */
   filterAll(changes) {
     this.state.set(changes);
     return this.show();
@@ -322,7 +321,7 @@ class Page {
     return this.show();
   }
 
-  /** What is asked for some charts. */
+  /** The request for the charts of some attributes. */
   question(attributes) {
     const own = {};
     for (const name of Object.keys(this.state.filters)) own[name] = this.state.where(name);
@@ -332,7 +331,7 @@ class Page {
     return { view: this.view, where: this.state.where(), own, attributes, groups, measure: this.measure };
   }
 
-  /** Charts in the order in which they are asked for: those in sight first, the others at rest only. */
+  /** Names of charts in batches: visible charts first, the others only once the gesture has ended. */
   batches(moving) {
     const names = this.arrangement.visible();
     const isSeen = (name) => {
@@ -344,10 +343,7 @@ class Page {
     return [[...seen], ...(others.length ? [others] : [])];
   }
 
-  /**
-   * Ask for what the filter lets through and draw it. `moving`: a gesture goes on; `isStep`: undo leads
-   * here.
-   */
+  /** Request the filtered counts and draw them. moving: the gesture continues; isStep: add a history step. */
   async show(moving = false, isStep = true) {
     const questions = this.batches(moving).map((names) => this.question(names));
     const [{ where }] = questions;
@@ -385,41 +381,38 @@ class Page {
       if (this.due <= turn) this.due = 0;
       if (turn === this.turn) await this.giveUp(problem.refused ? where : null);
     }
-    // At rest: for whoever waits for the page, such as a test.
+    // Lets tests wait until the page has settled.
     if (turn === this.turn) document.body.dataset.shown = where ?? "everything";
   }
 
-  /** There is an answer: its filter is the one that is shown, and a step of the history. */
+  /** Show an answer and make its filter a history step. */
   #arrive({ filtered, count, overall, leftOut }, asked, { turn, link, moving, isStep }) {
     $("error").textContent = "";
     this.answered = asked;
     this.filtered = filtered;
     if (!moving) {
-      // How charts are drawn may have changed meanwhile; the filter may not, unless a newer answer is due.
+      // If no newer request is pending, the link may still have changed in how charts are drawn.
       const now = turn === this.turn ? this.link() : link;
       const isDue = isStep || (this.due > 0 && this.due <= turn);
       this.steps.remember(now, isDue && now !== this.steps.link);
       if (this.due <= turn) this.due = 0;
     }
     this.controls();
-    this.tellCount(count, moving);
-    this.tell([...count.notes.map(plainNote), ...inferredNote(this.schema, filtered)]);
-    this.tellMeasure(overall ?? null, leftOut);
+    this.showCount(count, moving);
+    this.showNotes([...count.notes.map(plainNote), ...inferredNote(this.schema, filtered)]);
+    this.showOverall(overall ?? null, leftOut);
   }
 
   fail(text) {
     $("error").textContent = text;
   }
 
-  /**
-   * There was no answer: the filter is again the one whose counts are shown. What was written stays in the
-   * field to be mended.
-   */
+  /** After an error, restore the last filter that worked. A refused text stays in the field. */
   async giveUp(text) {
-    const told = $("error").textContent;
+    const message = $("error").textContent;
     if (this.answered !== undefined) this.state.restore(this.answered);
     else if (text !== null && this.state.custom) {
-      // a link whose text was refused: nothing was shown before
+      // The custom SQL of the first link was refused, so no earlier filter exists: keep the charts' filters.
       this.state.change(this.state.filters);
       await this.show(false, false);
     }
@@ -427,55 +420,55 @@ class Page {
     this.controls();
     this.write(this.state.where() ?? "");
     if (text !== null) {
-      this.written = $("where").value = text;
+      this.written = $("where").value = text; // the next gesture may overwrite it
       $("sql").open = true;
-    } // it was run: the next gesture may write over it
-    this.mark();
-    this.fail(told);
+    }
+    this.markUnrun();
+    this.fail(message);
     $("reset").disabled = false;
   }
 
-  /** Put the filter into the field, unless somebody has typed there what was not run yet. */
+  /** Put the filter into the SQL field, unless the field holds text that was not run yet. */
   write(where) {
     if ($("where").value === (this.written ?? "")) $("where").value = where;
     this.written = where;
-    this.mark();
+    this.markUnrun();
   }
 
-  /** Say whether the field differs from the filter that is shown. */
-  mark() {
+  /** Show whether the SQL field holds text that was not run yet. */
+  markUnrun() {
     say($("unrun"), $("where").value.trim() === (this.state.where() ?? "") ? "" : "Changed, not run yet.");
   }
 
-  /** Chips and buttons, as the filter and its history are. */
+  /** Update the chips and the buttons of the history. */
   controls() {
     this.chips();
-    $("undo").disabled = !this.steps.canUndo && !this.canTakeBack();
+    $("undo").disabled = !this.steps.canUndo && !this.canCancel;
     $("redo").disabled = !this.steps.canRedo;
     $("reset").disabled = this.state.where() === null;
   }
 
-  tellCount(count, moving) {
-    const [told, low, high] = rounded(count.estimate, count.lower, count.upper);
+  showCount(count, moving) {
+    const [estimate, low, high] = rounded(count.estimate, count.lower, count.upper);
     const isUnknown = count.upper <= 0 && count.notes.length;
-    say($("count"), told);
+    say($("count"), estimate);
     $("count").dataset.value = count.estimate;
     say(
       $("interval"),
-      isUnknown ? "(how many is not known)" : `(likely ${low} to ${high})${this.share(count)}`,
+      isUnknown ? "(number unknown)" : `(likely ${low} to ${high})${this.share(count)}`,
     );
     const verdict =
       count.upper <= 0
         ? "No possible value matches."
         : count.lower <= 0
-          ? "Not distinguishable from 0: may be noise."
+          ? "Not distinguishable from 0: may be only noise."
           : "";
     say($("verdict"), verdict);
     const word = verdict ? "" : usefulness(this.schema, count, this.schema.estimated_records);
     say($("word"), word);
     $("word").title = WORDS[word] ?? "";
     this.count = count;
-    if (!moving) this.tellSure();
+    if (!moving) this.explainInterval();
   }
 
   draw({ histograms, filtered }, other, moving) {
@@ -496,8 +489,8 @@ class Page {
     }
   }
 
-  /** The measure of all records under the filter, and how many it leaves out. */
-  tellMeasure(overall, leftOut) {
+  /** Show the rate or mean of all filtered records and how many lack the attribute. */
+  showOverall(overall, leftOut) {
     const { measure } = this;
     Object.assign(this, { overall, leftOut: "" });
     if (!overall) {
@@ -508,15 +501,15 @@ class Page {
     const value =
       measure.kind === "rate" ? percentWords(estimate, lower, upper) : about(estimate, lower, upper, 0);
     if (leftOut && leftOut.upper > 0.5) {
-      const told = about(leftOut.estimate, leftOut.lower, leftOut.upper).replace("about", "About");
-      this.leftOut = `${told} records without ${measure.attribute} are left out.`;
+      const n = about(leftOut.estimate, leftOut.lower, leftOut.upper).replace("about", "About");
+      this.leftOut = `${n} records without ${measure.attribute} are left out.`;
     }
     const name = nameOf(measure, (each) => this.attribute(each));
     say($("measured"), `Overall ${name}: ${value}. ${this.leftOut}`);
   }
 
-  /** One layer down: what the range means, and the one that holds whatever the data. */
-  async tellSure() {
+  /** Explain the typical interval and show the guaranteed one. */
+  async explainInterval() {
     const { basis, guaranteed } = this.count ?? {};
     if (!basis || !$("sure").open) return;
     const { turn } = this;
@@ -544,7 +537,7 @@ class Page {
     return answer?.count.guaranteed;
   }
 
-  /** Charts in their order and size. */
+  /** Put the cards into the page in their order and size. */
   place() {
     const visible = this.arrangement.visible();
     const focused = document.activeElement;
@@ -560,7 +553,7 @@ class Page {
     this.columns.draw();
   }
 
-  /** The card of an attribute, and that of the view beside, if any. */
+  /** The card of an attribute, paired with that of the other view if one is shown side by side. */
   cardOf(name) {
     const { card } = this.charts.get(name);
     const beside = this.beside.charts.get(name);
@@ -577,7 +570,7 @@ class Page {
     this.arranged();
   }
 
-  /** Show what is now to be shown, as a step of its own; what comes into sight is asked for. */
+  /** Show the new arrangement as a history step. Charts that became visible request their counts. */
   arranged() {
     this.place();
     const visible = this.arrangement.visible().map((name) => this.charts.get(name));
@@ -590,26 +583,26 @@ class Page {
     this.controls();
   }
 
-  /** What part of all records that is, once a filter is set. */
+  /** The share of all records, if a filter is set. */
   share({ estimate, lower, upper }) {
     const all = this.schema.estimated_records;
     if (!this.state.where() || !(all > 0)) return "";
-    const [told] = rounded(...[estimate, lower, upper].map((end) => (100 * end) / all), 0.1);
-    return `, ${estimate > 0 && Number(told) === 0 ? "<0.1" : told}% of all`;
+    const [share] = rounded(...[estimate, lower, upper].map((end) => (100 * end) / all), 0.1);
+    return `, ${estimate > 0 && Number(share) === 0 ? "<0.1" : share}% of all`;
   }
 
-  /** Sentences on what the filter meets: the first line is always there, all of them on request. */
-  tell(notes) {
+  /** Show notes on the filter: one line in the summary, the full list when opened. */
+  showNotes(notes) {
     say($("notes").querySelector("summary"), notes.join(" "));
     $("notes").querySelector("ul").replaceChildren(...notes.map((note) => element("li", {}, note)));
   }
 
-  /** For screen readers: the count at the end of a gesture, not at each of its moves. */
+  /** Announce the count to screen readers, once at the end of a gesture. */
   speak() {
     say($("spoken"), `${document.querySelector(".first").textContent.trim()}. ${$("verdict").textContent}`);
   }
 
-  /** For the report: what was looked at, the latest last. */
+  /** Record a filter and its count for the report, the latest last. */
   note(count) {
     const where = this.state.where() ?? "all records";
     this.visited = [...this.visited.filter((each) => each.where !== where), { where, count }].slice(-50);

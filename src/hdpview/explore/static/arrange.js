@@ -1,19 +1,19 @@
-// Which charts are shown, in which order and how large. It is kept in the link.
+// Which charts are shown, in which order and how large. The link stores the arrangement.
 
-const AT_FIRST = 24; // charts that are shown unasked
+const AT_FIRST = 24; // charts shown initially
 
 export class Arrangement {
   constructor(names) {
     Object.assign(this, { names, shown: names.slice(0, AT_FIRST), large: new Set(), pinned: new Set() });
   }
 
-  /** The names of the charts that are shown, pinned ones first. */
+  /** Names of the visible charts, pinned ones first. */
   visible() {
     const isPinned = (name) => this.pinned.has(name);
     return [...this.shown.filter(isPinned), ...this.shown.filter((name) => !isPinned(name))];
   }
 
-  /** enlarge, pin, hide, show, front, earlier or later. */
+  /** how: "enlarge", "pin" (both toggle), "hide", "show", "front", "earlier" or "later". */
   change(name, how) {
     const switched = { enlarge: this.large, pin: this.pinned }[how];
     if (how === "hide") {
@@ -37,19 +37,19 @@ export class Arrangement {
     this.shown = [...this.shown, ...this.names.filter((name) => !this.shown.includes(name))];
   }
 
-  /** Move a chart beside another one. */
+  /** Move a chart next to another one. */
   moveBeside(name, other, isAfter) {
     this.#insert(name, (rest) => rest.indexOf(other) + Number(isAfter));
   }
 
-  /** place(rest): where among the others the chart comes to stand. */
+  /** Move a chart. place(rest): its new index among the other charts. */
   #insert(name, place) {
     const rest = this.shown.filter((other) => other !== name);
     const at = place(rest);
     this.shown = [...rest.slice(0, at), name, ...rest.slice(at)];
   }
 
-  /** For the link, as numbers of attributes; nothing where all is as at first. */
+  /** The arrangement for the link, as attribute numbers; null for the initial one. */
   packed() {
     const number = (name) => this.names.indexOf(name);
     const first = this.names.slice(0, AT_FIRST);
@@ -62,8 +62,8 @@ export class Arrangement {
     return Object.keys(packed).length ? packed : null;
   }
 
-  /** Take over what a link says; what does not fit is left out. */
-  take(packed) {
+  /** Restore the arrangement from a link, ignoring what does not fit. */
+  restore(packed) {
     const named = (key) =>
       Array.isArray(packed?.[key])
         ? [...new Set(packed[key].map((i) => this.names[i]).filter((name) => name !== undefined))]

@@ -1,43 +1,42 @@
-// Two views side by side: under the same filter, every chart stands beside that of another view with the same
-// schema, on the same scale.
+// Two views with the same schema side by side: same filter, same scale, one pair of charts per attribute.
 
 import { ask } from "./api.js";
 import { Chart } from "./chart.js";
 import { about, inferred, makeReadable, say } from "./parts.js";
 import { get } from "./transport.js";
 
-const MOST_VIEWS = 12; // whose schemas are looked at
+const MOST_VIEWS = 12; // other views whose schemas are fetched
 
-/** What schemas must have in common for their charts to show the same values. */
+/** A key that is equal for schemas whose charts show the same values. */
 export const shapeOf = (attributes) =>
   JSON.stringify(attributes?.map(({ name, kind, labels }) => [name, kind, labels]));
 
 export class Beside {
-  /** page: whose charts are shown; line: the element that says how many records the other view counts. */
+  /** page: owner of the charts; line: element that shows the other view's count. */
   constructor(page, line) {
     Object.assign(this, { page, line, schemas: new Map(), charts: new Map(), name: null });
   }
 
-  /** The names of the other views with the same schema. */
+  /** Names of the other views with the same schema. */
   get offered() {
     return [...this.schemas.keys()];
   }
 
-  /** Look for other views with the schema of the one that is open. */
+  /** Find other views with the schema of the open one. */
   async find({ name, attributes }) {
     this.schemas = new Map();
     const others = this.page.views.filter((view) => view.name !== name).slice(0, MOST_VIEWS);
-    const found = await Promise.all(
+    const schemas = await Promise.all(
       others.map((view) => get(`/api/schema?view=${encodeURIComponent(view.name)}`).catch(() => null)),
     );
-    if (name !== this.page.view) return; // meanwhile another one was opened
-    for (const schema of found.filter(Boolean)) {
+    if (name !== this.page.view) return; // the user has opened another view meanwhile
+    for (const schema of schemas.filter(Boolean)) {
       makeReadable(schema);
       if (shapeOf(schema.attributes) === shapeOf(attributes)) this.schemas.set(schema.name, schema);
     }
   }
 
-  /** Show another view beside the open one; null for none. */
+  /** Show another view side by side with the open one; null for none. */
   choose(name) {
     if (name === this.name) return;
     this.name = name;
@@ -50,17 +49,17 @@ export class Beside {
     this.setGrains();
   }
 
-  /** The same bars as the charts of the open view. */
+  /** Use the same bars as the charts of the open view. */
   setGrains() {
     for (const [name, chart] of this.charts) chart.setGrain(this.page.charts.get(name).chosen);
   }
 
-  /** The answer of the other view to the same question; null where none is shown. */
+  /** The other view's answer to the same request; null if no other view is shown. */
   ask(question, lane) {
     return this.name ? ask("/api/histograms", { ...question, view: this.name }, `beside ${lane}`) : null;
   }
 
-  /** Show that answer, each pair of charts on one scale. */
+  /** Draw that answer, each pair of charts on one scale. */
   draw({ count, histograms, filtered }, moving) {
     say(this.line, `${this.name}: ${about(count.estimate, count.lower, count.upper)}`);
     for (const [name, chart] of this.charts) {

@@ -1,4 +1,4 @@
-// Boxes of records, and functions of sums over them. moments.js says what a box is.
+// Boxes of records, and functions of sums over them. moments.js defines boxes.
 
 const STEP = 1e-3; // of the delta method, in standard errors
 
@@ -6,7 +6,7 @@ export const ratioOf = ([x, y]) => (y > 1e-9 ? x / y : NaN);
 export const clip = (x, least) => (Number.isFinite(x) ? Math.max(least, Math.min(x, 1)) : null);
 export const without = (box, ...attributes) => new Map([...box].filter(([a]) => !attributes.includes(a)));
 
-/** A point of a function; beside a function of the same attribute it is given by all its values. */
+/** A point of a function; next to a function of the same attribute it is given by all its values. */
 export function cellOf(point, f) {
   if (f === undefined) return point;
   const found = new Float64Array(f.length);
@@ -37,7 +37,7 @@ export function times(box, other) {
   return found;
 }
 
-/** The product of two functions; it is of the condition of one of them where the other takes nothing away. */
+/** The product of two functions; it keeps the condition of one if the other removes no records. */
 function multiplied(f, g) {
   const found = f.map((value, i) => value * g[i]);
   const same = [f, g].find((own) => own.every((value, i) => value === found[i]));
@@ -47,7 +47,7 @@ function multiplied(f, g) {
 
 export const isPossible = (box) => [...box.values()].every((f) => f.some((value) => value > 0));
 
-/** Squared error of a function of sums, from how it changes with each of them. */
+/** Squared error of a function of sums, from its derivatives. */
 export function deltaVariance(value, sums, covariances) {
   const slopes = sums.map((own, i) => {
     const step = Math.max(

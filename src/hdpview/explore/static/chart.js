@@ -1,4 +1,4 @@
-// The card of an attribute: a chart that filters, and what can be done with it.
+// The card of an attribute: an interactive chart with its controls.
 
 import { movable } from "./drag.js";
 import { grainsOf, singles } from "./grain.js";
@@ -9,29 +9,25 @@ import { plot, show } from "./plot.js";
 import { inWords } from "./state.js";
 import { statementOf } from "./statements.js";
 
-const HEIGHT = 168; // of an ordered attribute's chart at least, in pixels; it fills its card
-const PAPER = 300;
-const SHOWN = 12; // values of a category that are listed at first
-const FOUND = 40; // and by a search
-const FEW_BARS = 24; // of a rate or a mean: with more of them, each could be almost anything
-const PINNED = 8; // rows of a chart that stays in sight
-const GRIP = 7; // of a range's ends, in pixels
-const GAP = 11;
-const TRACK = 8; // between cards, and of the rows of the grid that they stand in
+const HEIGHT = 168; // minimum height of an ordered attribute's chart, in pixels
+const PAPER = 300; // height of a saved chart, in pixels
+const SHOWN = 12; // categories listed initially
+const FOUND = 40; // categories listed by a search
+const FEW_BARS = 24; // bars of a rate or a mean; more bars would be too uncertain to read
+const PINNED = 8; // rows of a pinned chart
+const GRIP = 7; // pixels around a range's ends in which a drag moves that end
+const GAP = 11; // vertical gap between cards, in pixels
+const TRACK = 8; // height of a row of the cards' grid, in pixels, as in style.css
 
 export class Chart {
-  /**
-   * page: told of filters by filter(name, filter, moving), of other wishes by arrange(name, how) and
-   * arrangeBeside(name, other, isAfter). beside: the name of another view whose counts the chart shows; it is
-   * not moved or arranged by itself.
-   */
+  /** beside: name of the other view whose counts this chart shows; such a chart cannot be moved. */
   constructor(attribute, page, beside = null) {
     Object.assign(this, { attribute, page, beside, hits: new Map(), text: "", width: 300, listed: null });
     this.n = attribute.labels.length;
     this.nValues = this.n - Number(attribute.nullable);
-    this.isMany = !attribute.ends && this.n > SHOWN;
+    this.isMany = !attribute.edges && this.n > SHOWN;
     this.grains = grainsOf(attribute);
-    this.chosen = null; // the grain that was chosen, by its name
+    this.chosen = null; // value of the chosen grain; null for the default
     const { name } = attribute;
     this.tip = element("div", { class: "tip", "aria-hidden": "true" });
     this.group = element("g");
@@ -46,8 +42,8 @@ export class Chart {
     this.more = element("div", { class: "quiet more" });
     this.card = element(
       "article", { class: "card", ...(beside ? { "data-beside": name } : { "data-attribute": name }) },
-      this.#head(), element("div", { class: attribute.ends ? "drawing" : "drawing rows" }, this.svg),
-      ...(this.isMany ? [this.more, this.#find()] : []), ...(attribute.ends ? [this.#pick()] : []), this.tip,
+      this.#head(), element("div", { class: attribute.edges ? "drawing" : "drawing rows" }, this.svg),
+      ...(this.isMany ? [this.more, this.#find()] : []), ...(attribute.edges ? [this.#pick()] : []), this.tip,
     );
     if (!beside)
       movable(
@@ -55,13 +51,13 @@ export class Chart {
         (other, isAfter) => page.arrangeBeside(name, other, isAfter),
       );
     this.card.addEventListener("pointerleave", ({ pointerType }) => {
-      if (pointerType !== "touch") this.leave(); // a finger has left when it is lifted
+      if (pointerType !== "touch") this.leave(); // after a tap the tooltip stays
     });
     this.#drag();
     const observer = new ResizeObserver(() => {
       const { clientWidth: width, clientHeight: height } = this.svg.parentElement;
       this.card.style.gridRowEnd = `span ${Math.ceil((this.card.offsetHeight + GAP) / TRACK)}`;
-      const isSame = width === this.width && (height === this.height || !attribute.ends);
+      const isSame = width === this.width && (height === this.height || !attribute.edges);
       if (isSame || width < 40) return;
       Object.assign(this, { width, height });
       this.redraw();
@@ -110,7 +106,7 @@ export class Chart {
     ];
   }
 
-  /** Two lists that choose a range without a mouse, and how many bins a bar gathers. */
+  /** Two lists to choose a range by keyboard, and a list of grains. */
   #pick() {
     const { labels, name } = this.attribute;
     const values = labels.slice(0, this.nValues).map((label, i) => [String(i), label]);
@@ -130,7 +126,7 @@ export class Chart {
     return element("div", { class: "pick" }, this.from, "to", this.to, this.grainList);
   }
 
-  /** A field that finds values by a part of their name; Enter picks or gives up the first. */
+  /** A search field for values. Enter toggles the first match. */
   #find() {
     const field = element("input", {
       type: "search", placeholder: "find a value…",
@@ -146,7 +142,7 @@ export class Chart {
       const exact = this.attribute.labels.findIndex((label) => label.toLowerCase() === this.text);
       const code = exact >= 0 ? exact : (this.model?.bars[0]?.code ?? -1);
       if (code < 0 || !this.attribute.labels[code].toLowerCase().includes(this.text)) {
-        say(this.more, `There is no value with “${field.value.trim().slice(0, 40)}”.`);
+        say(this.more, `No value contains “${field.value.trim().slice(0, 40)}”.`);
         return;
       }
       field.value = this.text = "";
@@ -155,7 +151,7 @@ export class Chart {
     return element("div", { class: "pick" }, field);
   }
 
-  /** How many bins a bar gathers: the name of a grain, or null for as many as suit the measure. */
+  /** Choose a grain (bins per bar) by its value; null for the default of the measure. */
   setGrain(value) {
     this.chosen = this.grains.some((each) => each.value === value) ? value : null;
   }
@@ -167,12 +163,12 @@ export class Chart {
     return chosen ?? this.grains.find(suits) ?? this.grains[0];
   }
 
-  /** The bars to ask for; null where each bin is one. */
+  /** The bars to request, as [first, last] code; null if each bin is a bar. */
   get asked() {
     return this.grain.value ? this.grain.groups.map(({ first, last }) => [first, last]) : null;
   }
 
-  /** What the chart is filtered by, asked for or shown. */
+  /** The chart's current filter, even if its answer is pending. */
   get current() {
     return this.page.state.filters[this.attribute.name] ?? null;
   }
@@ -182,16 +178,16 @@ export class Chart {
   }
 
   /**
-   * Show an answer. data: counts with their intervals, and a measure; filter: of this attribute; where: that
-   * of what is counted; inferredFrom: attributes that were not counted together with it; other: an answer to
-   * compare with, its kind and name; moving: a gesture goes on.
+   * Draw an answer. data: counts or a measure with intervals; filter: filter on this attribute; where:
+   * condition on the counted records; inferredFrom: filtered attributes not counted together with this one;
+   * other: answer to compare with, its kind and name; moving: the gesture continues.
    */
   draw(data, { filter, where, inferredFrom = [], other = null, moving = false }) {
-    // The server gathers no bins.
+    // Answers of the server have one bar per bin.
     const isGathered = data.estimate.length === this.grain.groups.length;
     const groups = isGathered ? this.grain.groups : singles(this.attribute);
     this.shown = { data, filter, where, other, groups };
-    this.difference = null; // of what was shown before
+    this.difference = null; // it belongs to the previous answer
     this.moving = moving;
     this.redraw();
     this.moving = false;
@@ -206,12 +202,12 @@ export class Chart {
     this.card.classList.toggle("filtered", Boolean(filter));
   }
 
-  /** The bars that are listed, in order: all of a few; of many those found, or the most frequent. */
+  /** The listed bars in order: all if they are few, otherwise search hits or the most frequent. */
   #listed(bars, isSorted) {
     const by = (one, other) => (other.value ?? -Infinity) - (one.value ?? -Infinity);
     const sorted = (some) => [...some].sort((x, y) => x.isMissing - y.isMissing || by(x, y));
     const isShort = this.page.arrangement.pinned.has(this.attribute.name) && bars.length > PINNED;
-    if (this.attribute.ends) return bars;
+    if (this.attribute.edges) return bars;
     if (!this.isMany) return isSorted ? sorted(bars) : bars;
     if (this.moving && this.listed) return this.listed.map((index) => bars[index]);
     const counts = this.shown.data.estimate;
@@ -231,11 +227,11 @@ export class Chart {
     const { attribute, page, difference } = this;
     const { measure } = page;
     const measured = measure.kind === "mean" ? page.attribute(measure.attribute) : null;
-    const ends = measured?.ends.map(Number);
+    const edges = measured?.edges;
     return modelOf({
-      attribute, ...this.shown, measure, difference, look: page.look,
-      range: ends ? [ends[0], ends.at(-1)] : null, listed: (bars, isSorted) => this.#listed(bars, isSorted),
-      top: this.top,
+      attribute, ...this.shown, measure, difference, look: page.look, top: this.top,
+      range: edges ? [edges[0], edges.at(-1)] : null,
+      listed: (bars, isSorted) => this.#listed(bars, isSorted),
     });
   }
 
@@ -243,7 +239,7 @@ export class Chart {
     if (!this.shown) return;
     this.model = this.#model();
     const { bars } = this.model;
-    if (!this.attribute.ends) this.listed = bars.map(({ index }) => index);
+    if (!this.attribute.edges) this.listed = bars.map(({ index }) => index);
     const drawing = plot(this.model, this.width, Math.max(HEIGHT, this.height ?? 0));
     const size = [`${this.width}`, `${drawing.height}`];
     set(this.svg, "width", size[0]);
@@ -261,7 +257,7 @@ export class Chart {
     }
   }
 
-  /** Put what pointers and keys meet over the bars, in their order. */
+  /** Lay the interactive targets over the bars, in their order. */
   #place(bars, boxes) {
     const wanted = new Set(bars.map(({ code }) => code));
     for (const [code, hit] of this.hits)
@@ -299,24 +295,24 @@ export class Chart {
     return wordsOf(this.model, bar, { data, other, difference, names, measure, attributeOf });
   }
 
-  /** Where the chart's own axis would end. */
+  /** Upper end of the value axis. */
   get end() {
     return this.model?.axis.to ?? 0;
   }
 
-  /** Let the axis reach at least so far, as far as that of the chart beside it. */
+  /** Extend the axis at least to `top`, so that paired charts share a scale. */
   level(top) {
     this.top = top;
     this.redraw();
   }
 
-  /** Mark the values whose shares really differ between two groups, which have these names. */
+  /** Mark the values whose shares clearly differ between two groups. */
   differ({ difference }, names) {
     this.difference = difference ? { ...difference, names } : null;
     this.redraw();
   }
 
-  /** What the chart shows, to take away. */
+  /** The chart as an exhibit to save. */
   exhibit() {
     if (!this.shown) return null;
     const { data, filter, where, other } = this.shown;
@@ -351,7 +347,7 @@ export class Chart {
     };
   }
 
-  /** Values that are not listed. */
+  /** Bars of values that are not listed; a saved table has them too. */
   #others() {
     if (!this.isMany) return [];
     const all = modelOf({
@@ -366,7 +362,7 @@ export class Chart {
     return [
       filter ? `Selected: ${inWords(attribute, filter)}` : "",
       other && model.bars.some((bar) => bar.other !== null) ? `Outline or stroke: ${other.name}` : "",
-      model.overall === null ? "" : "Dashed line: all these records",
+      model.overall === null ? "" : "Dashed line: all of these records",
       page.leftOut && model.kind === "rate" ? page.leftOut : "",
       page.look.isLog && model.kind !== "mean" ? "Log scale" : "",
       model.brackets.length ? "Order within a bracket is uncertain" : "",
@@ -379,8 +375,8 @@ export class Chart {
     ].filter(Boolean);
   }
 
-  /** Say at the pointer what a value counts. */
-  tell(code, event) {
+  /** Show a value's tooltip at the pointer. */
+  showTip(code, event) {
     const bar = this.model?.bars.find((each) => each.code === code);
     if (!bar) return;
     say(this.tip, this.#words(bar).join("\n"));
@@ -394,12 +390,12 @@ export class Chart {
     say(this.tip, "");
   }
 
-  /** A value got the keyboard's focus: Tab comes back to it. */
+  /** Make the focused value the one tab stop of the chart (roving tabindex). */
   focused(code) {
     for (const [each, hit] of this.hits) set(hit, "tabindex", each === code ? "0" : "-1");
     const hit = this.hits.get(code);
     const box = hit.getBoundingClientRect();
-    if (hit.matches(":focus-visible")) this.tell(code, { clientX: box.left, clientY: box.bottom - 10 });
+    if (hit.matches(":focus-visible")) this.showTip(code, { clientX: box.left, clientY: box.bottom - 10 });
   }
 
   key(event, code) {
@@ -422,15 +418,15 @@ export class Chart {
     if (event.key === "Escape") this.filter(null);
   }
 
-  /** Pick a bar, or give it up; on an ordered attribute, a range of it (with Shift: up to it). */
+  /** Select or deselect a bar. On an ordered attribute it becomes the range; Shift extends the range. */
   toggle(code, extend = false) {
     const f = this.current;
-    if (this.attribute.ends && code < this.nValues) {
+    if (this.attribute.edges && code < this.nValues) {
       const { first, last } = this.shown.groups.find((group) => group.first <= code && code <= group.last);
       const isExtended = extend && f?.range;
       const range = isExtended ? [Math.min(f.range[0], first), Math.max(f.range[1], last)] : [first, last];
       this.filter(f?.range && f.range[0] === first && f.range[1] === last ? null : { range });
-    } else if (this.attribute.ends) {
+    } else if (this.attribute.edges) {
       this.filter(f?.missing ? null : { missing: true });
     } else {
       const codes = f?.codes ?? [];
@@ -441,11 +437,11 @@ export class Chart {
     }
   }
 
-  /** Which bar lies at a place of the window. */
+  /** Index of the bar at the pointer. */
   #at(event) {
     const box = this.svg.getBoundingClientRect();
     const hits = [...this.targets.children];
-    const isRows = !this.attribute.ends;
+    const isRows = !this.attribute.edges;
     const at = isRows ? event.clientY - box.top : event.clientX - box.left;
     const end = (hit) =>
       isRows
@@ -455,9 +451,9 @@ export class Chart {
     return place < 0 ? hits.length - 1 : place;
   }
 
-  /** What a press at a place begins: a new range, or the brushed one is moved or gets another end. */
+  /** The effect of a drag from the pointer's position: a new range, or moving the range or one end. */
   #grip(event) {
-    const range = this.attribute.ends ? this.model?.brush?.bars : null;
+    const range = this.attribute.edges ? this.model?.brush?.bars : null;
     if (!range || !this.current?.range) return { kind: "new" };
     const x = event.clientX - this.svg.getBoundingClientRect().left;
     const hits = [...this.targets.children];
@@ -468,11 +464,11 @@ export class Chart {
     return x > left && x < right ? { kind: "move", range: [...range] } : { kind: "new" };
   }
 
-  /** The filter that a drag between two bars means. */
+  /** The filter that results from a drag between two bars. */
   #between({ kind, range, from }, start, place) {
     const { bars } = this.model;
     const ends = [Math.min(from ?? start, place), Math.max(from ?? start, place)];
-    if (!this.attribute.ends)
+    if (!this.attribute.edges)
       return { codes: bars.slice(ends[0], ends[1] + 1).map(({ code }) => code).sort((x, y) => x - y) };
     const { groups } = this.shown;
     const last = groups.filter(({ first }) => first < this.nValues).length - 1;
@@ -489,18 +485,18 @@ export class Chart {
     this.svg.addEventListener("pointerdown", (event) => {
       if (event.button !== 0 || !this.model) return;
       [start, latest, grip] = [this.#at(event), null, this.#grip(event)];
-      if (this.attribute.ends || event.pointerType === "mouse") this.svg.setPointerCapture(event.pointerId);
+      if (this.attribute.edges || event.pointerType === "mouse") this.svg.setPointerCapture(event.pointerId);
     });
     this.svg.addEventListener("pointermove", (event) => {
       if (!this.model) return;
       const place = this.#at(event);
-      this.tell(this.model.bars[place]?.code, event);
+      this.showTip(this.model.bars[place]?.code, event);
       if (start === null) {
         set(this.svg, "data-grip", this.#grip(event).kind);
         return;
       }
-      // A finger scrolls over rows; only a mouse picks several.
-      if (!this.attribute.ends && event.pointerType !== "mouse") return;
+      // On a touch screen a drag over rows scrolls; only a mouse selects several.
+      if (!this.attribute.edges && event.pointerType !== "mouse") return;
       if (place === (latest ?? start)) return; // still over the same bar
       latest = place;
       this.filter(this.#between(grip, start, place), true);
@@ -513,17 +509,17 @@ export class Chart {
       else this.#press(this.model.bars[from].code, event);
     });
     this.svg.addEventListener("pointercancel", () => {
-      // the browser scrolls instead: keep what was reached, as one step
+      // The browser scrolls instead, so keep the filter reached so far as one history step.
       if (start !== null && latest !== null) this.filter(this.current, false);
       start = null;
     });
   }
 
-  /** A click picks a value. A first tap of a finger tells it, a second one picks it. */
+  /** A click selects a value. On a touch screen the first tap shows the tooltip and the second selects. */
   #press(code, event) {
     if (event.pointerType === "touch" && this.tapped !== code) {
       this.tapped = code;
-      this.tell(code, event);
+      this.showTip(code, event);
       for (const next of ["pointerdown", "scroll"])
         document.addEventListener(next, () => this.leave(), { once: true });
       return;

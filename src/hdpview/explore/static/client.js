@@ -1,7 +1,7 @@
-// The engine beside the page: a worker that holds a view and answers each question by its number.
+// A client of the engine: a worker that holds one view and answers requests by number.
 
 export class Client {
-  /** content: what publish.py makes of a view. */
+  /** content: the view as written by publish.py. */
   constructor(worker, content) {
     Object.assign(this, { worker, waiting: new Map(), asked: 0 });
     worker.addEventListener("message", ({ data: { id, answer, error, refused } }) => {

@@ -1,4 +1,4 @@
-// Look closer: the panels below the charts, one at a time, under the active filter.
+// The panels below the charts (“Look closer”): one at a time, under the active filter.
 
 import { ComparePanel } from "./compare.js";
 import { GroupsPanel } from "./groups.js";
@@ -22,7 +22,7 @@ export class Closer {
       tab.addEventListener("click", () => this.open(i));
       tab.addEventListener("keydown", (event) => {
         const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        if (move) this.#openBeside(i, move);
+        if (move) this.#openNext(i, move);
       });
     });
     this.current = 0;
@@ -32,15 +32,15 @@ export class Closer {
   setUp(schema) {
     this.schema = schema;
     this.panels = PANELS.map((Kind, i) => new Kind(this, this.#root(i)));
-    // It knows the filter that is kept as A, and what groups are called.
+    // Charts and columns read filter A and the names of groups from this panel.
     this.compared = this.panels[PANELS.indexOf(ComparePanel)];
-    // Of blocks, the engine computes no means; statements are read by the server.
+    // A published page computes no means of block views and runs no SQL.
     this.tabs[SUMMARY].hidden = offline && schema.made_of === "block";
     this.tabs[STATEMENT].hidden = offline;
-    if (this.tabs[this.current].hidden) this.#turn(0);
+    this.#turn(this.tabs[this.current].hidden ? 0 : this.current);
   }
 
-  /** What the open panel shows, to take away, and what it is called. */
+  /** The open panel's exhibit to save. */
   exhibit() {
     return this.panels[this.current].exhibit;
   }
@@ -48,14 +48,14 @@ export class Closer {
     return this.tabs[this.current].textContent.trim();
   }
 
-  /** What is looked at, for the link. */
+  /** The open tab and the selections of all panels, for the link. */
   look() {
     return Object.assign({ tab: this.current }, ...this.panels.map((panel) => panel.look()));
   }
 
-  /** Take over what a link says was looked at; what does not fit the view is left out. */
-  take(look) {
-    for (const panel of this.panels) panel.take(look);
+  /** Restore the panels from a link, ignoring what does not fit the view. */
+  restore(look) {
+    for (const panel of this.panels) panel.restore(look);
     const tab = Number.isInteger(look.tab) ? this.tabs[look.tab] : null;
     if (tab && !tab.hidden) this.#turn(look.tab);
   }
@@ -65,8 +65,8 @@ export class Closer {
     this.changed();
   }
 
-  /** Open the next tab to one side that can be seen. */
-  #openBeside(i, move) {
+  /** Open the next visible tab to the left (-1) or right (1). */
+  #openNext(i, move) {
     const n = this.tabs.length;
     let next = (i + move + n) % n;
     while (this.tabs[next].hidden) next = (next + move + n) % n;
@@ -74,7 +74,7 @@ export class Closer {
     this.tabs[next].focus();
   }
 
-  /** Something else is looked at: show it, and let the link say so. */
+  /** Show a new selection and record it in the link. */
   changed() {
     this.page.remember();
     return this.refresh();
@@ -90,7 +90,7 @@ export class Closer {
   }
 
   refresh() {
-    this.turn += 1; // what was asked for before and comes later is not drawn
+    this.turn += 1; // answers to earlier requests are not drawn
     const { turn } = this;
     const panel = this.panels[this.current];
     return dimmed(panel.root, panel.refresh()).catch((problem) => {
@@ -102,9 +102,9 @@ export class Closer {
     return document.getElementById(this.tabs[i].getAttribute("aria-controls"));
   }
 
-  /** Show an attribute as a table: one gesture from its chart. */
+  /** Show an attribute as a table. */
   groupBy(name) {
-    this.panels[GROUPS].take({ by: name, and: "" });
+    this.panels[GROUPS].restore({ by: name, and: "" });
     this.open(GROUPS);
     this.tabs[GROUPS].scrollIntoView({ block: "center" });
   }

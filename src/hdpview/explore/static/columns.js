@@ -1,15 +1,15 @@
-// The list of columns at the left: find one, show or hide its chart, and see which ones go with an outcome.
+// The list of columns: find one, show or hide its chart, and rank columns by association with an outcome.
 
 import { ask } from "./api.js";
 import { grainsOf } from "./grain.js";
 import { describing, element, inferred, percents, say } from "./parts.js";
 
-const MOST_GROUPS = 12; // of an ordered attribute, when associations are looked for
-const MOST_VALUES = 200; // of a category
+const MOST_GROUPS = 12; // groups of an ordered attribute's bins when associations are computed
+const MOST_VALUES = 200; // a category with more values is taken as one group
 
 export class Columns {
   constructor(page, root) {
-    Object.assign(this, { page, root, found: null, text: "" });
+    Object.assign(this, { page, root, associations: null, text: "" });
     this.field = root.querySelector("#find");
     this.list = root.querySelector("ul");
     this.status = root.querySelector("#columns-status");
@@ -24,9 +24,9 @@ export class Columns {
     });
   }
 
-  /** Another view was opened, or what associations are of has changed. */
+  /** Drop the associations, because the view or the outcome has changed. */
   forget() {
-    this.found = null;
+    this.associations = null;
     this.turn = (this.turn ?? 0) + 1;
   }
 
@@ -35,7 +35,7 @@ export class Columns {
     this.field.value = this.text = "";
   }
 
-  /** Why a column matches the text: by its name, its label, or one of its values. */
+  /** Why a column matches the search: "" for its name or label, or the matching value; null for no match. */
   #match({ name, label, labels }) {
     if (!this.text || [name, label ?? ""].some((each) => each.toLowerCase().includes(this.text))) return "";
     const value = labels.find((each) => each.toLowerCase().includes(this.text));
@@ -49,12 +49,13 @@ export class Columns {
       .map((attribute) => ({ attribute, why: this.#match(attribute) }))
       .filter(({ why }) => why !== null);
     const item = ({ attribute, why }) => this.#item(attribute, shown.has(attribute.name), why);
-    if (this.found) this.list.replaceChildren(...this.#ranked(matches, item));
+    if (this.associations) this.list.replaceChildren(...this.#ranked(matches, item));
     else this.list.replaceChildren(...matches.map(item));
-    const away = schema.attributes.length - shown.size;
-    this.root.querySelector("#show-all").hidden = !away;
+    const nHidden = schema.attributes.length - shown.size;
+    this.root.querySelector("#show-all").hidden = !nHidden;
     const none = `No column matches “${this.field.value.trim().slice(0, 40)}”.`;
-    say(this.status, matches.length ? (away ? `${away} of ${schema.attributes.length} hidden.` : "") : none);
+    const hidden = nHidden ? `${nHidden} of ${schema.attributes.length} hidden.` : "";
+    say(this.status, matches.length ? hidden : none);
   }
 
   #item(attribute, isShown, why, strength = null) {
@@ -74,22 +75,22 @@ export class Columns {
     return element("li", {}, box, open, ...texts.map((text) => element("small", { class: "quiet" }, text)));
   }
 
-  /** Show the chart of a column first; of one that goes with an outcome, pin it. */
+  /** Move a column's chart to the front, or pin it while associations are shown. */
   #open(name) {
-    const how = this.found ? "pin" : "front";
+    const how = this.associations ? "pin" : "front";
     if (!(how === "pin" && this.page.arrangement.pinned.has(name))) this.page.arrange(name, how);
     this.page.charts.get(name).card.scrollIntoView({ block: "nearest" });
   }
 
-  /** Columns by the strength of their association: clear ones, unclear ones, those that are only modelled. */
+  /** List items by strength of association: clear, unclear, only modelled, not compared. */
   #ranked(matches, item) {
-    const of = ({ attribute }) => this.found.get(attribute.name);
+    const of = ({ attribute }) => this.associations.get(attribute.name);
     const known = matches.filter((each) => of(each) && !of(each).reason);
     const by = (x, y) => of(y).lower - of(x).lower || of(y).estimate - of(x).estimate;
     const isModelled = (each) => of(each).modelled.length > 0;
     const measured = known.filter((each) => !isModelled(each)).sort(by);
     const parts = [
-      ["Clearly go with it", measured.filter((each) => of(each).lower > 0)],
+      ["Clearly associated", measured.filter((each) => of(each).lower > 0)],
       ["No clear association", measured.filter((each) => !(of(each).lower > 0))],
       ["Only modelled: not counted together", known.filter(isModelled).sort(by)],
       ["Not compared", matches.filter((each) => !known.includes(each))],
@@ -112,7 +113,7 @@ export class Columns {
     );
   }
 
-  /** The two groups whose records are compared, and the attributes that tell them apart; null for none. */
+  /** The two groups of records to compare, and the attributes that define them; null for none. */
   #sides() {
     const { page } = this;
     const { kind, attribute, code } = page.measure;
@@ -145,13 +146,13 @@ export class Columns {
   async associate() {
     const sides = this.#sides();
     if (!sides) {
-      say(this.status, "Choose “rate of” or “mean of” under Show, or keep a filter as A; then ask again.");
+      say(this.status, "Choose “rate of” or “mean of” under Show, or keep a filter as A, and try again.");
       return;
     }
     this.forget();
     const { turn } = this;
     const { page } = this;
-    const found = new Map();
+    const associations = new Map();
     const { first, second, names, name } = sides;
     for (const attribute of page.schema.attributes) {
       if (names.includes(attribute.name)) continue;
@@ -162,15 +163,15 @@ export class Columns {
       }));
       if (!answer || turn !== this.turn) return;
       const modelled = inferred(page.schema, attribute.name, [...names, ...page.filtered]);
-      found.set(attribute.name, { ...answer, modelled, attribute: attribute.name });
-      say(this.status, `Comparing: ${found.size} of ${page.schema.attributes.length}…`);
+      associations.set(attribute.name, { ...answer, modelled, attribute: attribute.name });
+      say(this.status, `Comparing: ${associations.size} of ${page.schema.attributes.length}…`);
     }
-    this.found = found;
+    this.associations = associations;
     this.draw();
     say(
       this.status,
-      `${name}: percent of records that would have to change their value for both groups to look alike. ` +
-        "A click pins the chart.",
+      `${name}: the share of records that would have to change their value for both groups to be alike. ` +
+        "Click a name to pin its chart.",
     );
   }
 }
@@ -178,18 +179,18 @@ export class Columns {
 const focusOf = ({ attribute, modelled }) => `--focus ${attribute},${modelled[0]}`;
 
 const strengthWords = ({ estimate, lower, upper }) => {
-  const [told, low] = percents(estimate, lower, Math.min(upper, 2 * estimate - lower));
-  return lower > 0 ? `${told}, at least ${low}` : `${told}, not clear`;
+  const [share, low] = percents(estimate, lower, Math.min(upper, 2 * estimate - lower));
+  return lower > 0 ? `${share}, at least ${low}` : `${share}, not clear`;
 };
 
-/** An ordered attribute in a few groups; null where each value is one. */
+/** Groups of codes to compare, as [first, last]; null to compare each code. */
 function coarse(attribute) {
   const all = attribute.labels.length;
-  if (!attribute.ends) return all > MOST_VALUES ? [[0, all - 1]] : null;
+  if (!attribute.edges) return all > MOST_VALUES ? [[0, all - 1]] : null;
   const grains = grainsOf(attribute);
   const { groups } = grains.find((each) => each.groups.length <= MOST_GROUPS) ?? grains.at(-1);
   if (groups.length <= MOST_GROUPS) return groups.map(({ first, last }) => [first, last]);
-  const n = attribute.ends.length - 1;
+  const n = attribute.edges.length - 1;
   const each = Math.ceil(n / MOST_GROUPS);
   const part = (_, i) => [i * each, Math.min(n, (i + 1) * each) - 1];
   const parts = Array.from({ length: Math.ceil(n / each) }, part);

@@ -1,10 +1,10 @@
-// The panel of two filters: how their records break down by an attribute, and whether their counts differ.
+// The panel that compares two filters: breakdown of their records by an attribute, and their counts.
 
 import { Panel } from "./panel.js";
 import { about, choose, element, percents, rounded, three } from "./parts.js";
 import { statementOf } from "./statements.js";
 
-const MOST = 200; // values that are listed
+const MOST = 200; // values listed
 
 export class ComparePanel extends Panel {
   constructor(closer, root) {
@@ -12,7 +12,7 @@ export class ComparePanel extends Panel {
     const { attributes } = this.schema;
     this.kept = null;
     this.hasKept = false;
-    this.shared = this.attributeList("Breakdown by", this.names, attributes.find((a) => !a.ends)?.name);
+    this.shared = this.attributeList("Breakdown by", this.names, attributes.find((a) => !a.edges)?.name);
     this.fields = ["A", "B"].map((letter) =>
       element("input", {
         "aria-label": `Name of group ${letter}`, value: letter, maxlength: 40, size: 10,
@@ -23,8 +23,8 @@ export class ComparePanel extends Panel {
       }),
     );
     const keep = element("button", { onclick: () => this.#keep() }, "Keep the active filter as A");
-    const hint = element("span", { class: "quiet" }, "then change the filter: it is B");
-    const labels = this.fields.map((field, i) => element("label", {}, i ? "B " : "A is called ", field));
+    const hint = element("span", { class: "quiet" }, "then change the filter to get B");
+    const labels = this.fields.map((field, i) => element("label", {}, `Name of ${"AB"[i]} `, field));
     this.fill(
       "the comparison", [keep, hint, ...labels, element("label", {}, "Breakdown by ", this.shared)],
       ["CSV", "PNG", "SVG"],
@@ -36,7 +36,7 @@ export class ComparePanel extends Panel {
     return { shared: this.shared.value, ...kept };
   }
 
-  take({ shared, kept, names }) {
+  restore({ shared, kept, names }) {
     choose(this.shared, shared);
     if (Array.isArray(names))
       this.fields.forEach((field, i) => {
@@ -46,11 +46,11 @@ export class ComparePanel extends Panel {
     this.kept = kept ?? null;
   }
 
-  /** Keep the filter as A: from now on every chart shows A's shape beside B's. */
+  /** Keep the filter as A. Every chart then compares the current filter (B) with A. */
   #keep() {
     this.kept = this.page.state.where();
     this.hasKept = true;
-    const free = this.schema.attributes.find((a) => !a.ends && !this.page.filtered.includes(a.name));
+    const free = this.schema.attributes.find((a) => !a.edges && !this.page.filtered.includes(a.name));
     if (free && this.page.filtered.includes(this.shared.value)) this.shared.value = free.name;
     this.page.overlay.offer("A");
     this.page.columns.forget();
@@ -58,14 +58,13 @@ export class ComparePanel extends Panel {
     this.page.show(false, false);
   }
 
-  /** What a group is called. */
   nameOf(letter) {
     return this.fields[letter === "A" ? 0 : 1].value.trim() || letter;
   }
 
   async refresh() {
     if (!this.hasKept) {
-      this.say("Keep a filter, change it, and see whether the two groups really differ.", "quiet");
+      this.say("Keep a filter, change it, and see whether the two groups clearly differ.", "quiet");
       return;
     }
     const second = this.page.state.where();
@@ -81,21 +80,21 @@ export class ComparePanel extends Panel {
     ]);
     if (!counts || !shares || turn !== this.closer.turn) return;
     const names = [this.nameOf("A"), this.nameOf("B")];
-    const told = [...this.#sides(counts, [first, second], names), countWords(counts, names)];
+    const nodes = [...this.#sides(counts, [first, second], names), countWords(counts, names)];
     if (shares.reason) {
       this.exhibit = null;
-      this.result.replaceChildren(element("p", {}, shares.reason), ...told);
+      this.result.replaceChildren(element("p", {}, shares.reason), ...nodes);
       return;
     }
-    this.#showShares(by, shares, names, told, second);
+    this.#showShares(by, shares, names, nodes, second);
   }
 
-  #showShares(by, shares, names, told, where) {
+  #showShares(by, shares, names, nodes, where) {
     const { lower, upper } = shares.difference;
     const real = by.labels.filter((_, i) => lower[i] > 0 || upper[i] < 0);
     const [one, other] = names;
     const headline = real.length
-      ? `${one} and ${other} really differ in ${by.name}: ${real.length} of ${by.labels.length} shares.`
+      ? `${one} and ${other} really differ in ${by.name} (${real.length} of ${by.labels.length} shares).`
       : `No clear difference between ${one} and ${other} in ${by.name}.`;
     const span = (side, i) => {
       const ends = ["estimate", "lower", "upper"].map((end) => shares[side][end][i]);
@@ -122,10 +121,10 @@ export class ComparePanel extends Panel {
       sql: statementOf(by, { kind: "percent" }, where, (name) => this.attribute(name)),
     };
     const note =
-      "Shares of the records under each filter. The interval of the difference decides: those of the two " +
-      "groups may overlap where they differ.";
+      "Shares of the records under each filter. The verdict follows from the interval of the difference. " +
+      "Intervals of two different shares may overlap.";
     const verdictLine = element("p", { class: "verdict" }, element("strong", {}, headline));
-    this.show(exhibit, [note], () => false, verdictLine, ...told);
+    this.show(exhibit, [note], () => false, verdictLine, ...nodes);
   }
 
   #sides({ first, second }, wheres, names) {
@@ -140,18 +139,18 @@ export class ComparePanel extends Panel {
   }
 }
 
-/** Difference and ratio of two counts in words. */
+/** The difference and ratio of two counts as a sentence. */
 function countWords(counts, [one, other]) {
   const { difference, difference_interval: apart, ratio, ratio_interval: ends, is_real: isReal } = counts;
-  const [told, low, high] = rounded(difference, ...apart);
+  const [estimate, low, high] = rounded(difference, ...apart);
   const isBounded = ratio !== null && ends[1] !== null;
   const times = isBounded ? rounded(ratio, ...ends, 0.01) : null;
   const ratioWords = isBounded
     ? ` ${one} has ${times[0]} times as many (likely ${times[1]} to ${times[2]}).`
-    : ` The ratio has no bound: ${other} may be 0.`;
+    : ` The ratio is unbounded, because ${other} may be 0.`;
   const verdict = isReal ? "Their numbers of records differ" : "Their numbers of records may be equal";
   return element(
     "p", { class: "quiet" },
-    `${verdict}: ${one} − ${other} is about ${told} (likely ${low} to ${high}).${ratioWords}`,
+    `${verdict}: ${one} − ${other} is about ${estimate} (likely ${low} to ${high}).${ratioWords}`,
   );
 }

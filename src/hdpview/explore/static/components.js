@@ -1,11 +1,11 @@
-// The released numbers of a view, and what follows from them: counts under conditions, and the errors to
-// expect of them.
-// The same mathematics as kernels.py, closed.py, codes.py and blocks.py of hdpview/query/errors, with the
-// error
-// model that publish.py writes; docs/intervals.md derives it.
-// moments.js says what functions of codes are, and boxes.
+// The released numbers of a view, the counts that follow from them, and the expected errors of these counts.
+// The mathematics is that of kernels.py, closed.py, codes.py and blocks.py of hdpview/query/errors, with the
+// error model that publish.py writes; docs/intervals.md derives it.
+// moments.js defines boxes and functions of codes.
 
-import { averaged, binning, covariance, dense, energy, insideBins, isPoint, sum, unlike } from "./moments.js";
+import {
+  averaged, binning, covariance, dense, energy, insideBins, isPoint, meanByNoise, sum, unlike,
+} from "./moments.js";
 
 const N_ORDERS = 4;
 const LEAST_SHARE = 1e-12;
@@ -20,23 +20,22 @@ export class Mixture {
     this.total = Math.max(sum(part.weight), 1);
     this.margins = sizes.map((_, a) => this.histogram(a, part.weight).map((count) => count / this.total));
     this.binnings = part.bins.map((bins, i) => binning(bins, this.margins[part.attributeOfBins[i]]));
-    // Classes of codes that recur, such as weekdays, and the noise that their codes lost; missing has none.
+    // Classes of recurring codes, such as weekdays, and the noise that their codes lost; none for missing.
     this.classes = this.margins.map((margin, a) =>
-      part.cycles[a].map((own) => {
-        const n = own.reduce((most, each) => Math.max(most, each), 0) + 1;
-        const bins = Int32Array.from(margin, (_, code) => (code < own.length ? own[code] : n));
-        const lost = new Float64Array(n + 1);
-        own.forEach((each, code) => (lost[each] += 1 - part.keptOfCodes[a][code]));
-        return { ...binning(bins, margin), lost: lost.map((each) => Math.max(each, 0)) };
+      part.cycles[a].map(([bins, lost]) => {
+        const classOf = Int32Array.from(margin, (_, code) => bins[code] ?? lost.length);
+        return { ...binning(classOf, margin), lost };
       }),
     );
-    // Weights of covariances, as codes.py has them: of codes, of bins, and of codes in bins.
+    // Weights of covariances, as in codes.py: of codes, of bins, and of codes in bins.
     this.unlikeCodes = this.margins.map((margin) => unlike(margin, this.rareShare));
     this.unlikeBins = this.binnings.map(({ ofBin }) => unlike(ofBin, this.rareShare));
     this.unlikeInBins = this.binnings.map(({ share, binOfCode }, i) =>
       share.map((own, code) => own * this.unlikeBins[i][binOfCode[code]]),
     );
-    this.pieceOf = new Map(part.pieces.map((piece) => [keyOf(piece.attributes), piece]));
+    const columns = Object.entries(part.pieces);
+    const piece = (i) => Object.fromEntries(columns.map(([name, values]) => [name, values[i]]));
+    this.pieceOf = new Map(part.pieces.attributes.map((some, i) => [keyOf(some), piece(i)]));
     this.known = new WeakMap();
   }
 
@@ -112,18 +111,17 @@ export class Mixture {
     return [this.#mean(a, f), this.#mean(a, g)];
   }
 
-  /** A function averaged over the bins of a binning, or as it is for the codes themselves, given by null. */
+  /** A function averaged over the bins of a binning; unchanged if the binning is null (single codes). */
   #overBins(a, f, i) {
     return i === null ? f : this.#once(f, f, `over ${a} ${i}`, () => averaged(f, this.binnings[i]));
   }
 
-  /** How much larger the plain mean of a function over bins is than that over records. */
+  /** Difference between a function's mean weighted by the noise of bins and its mean over records. */
   #shift(a, f, i) {
     if (f === null) return 0;
     return this.#once(f, f, `shift ${a} ${i}`, () => {
-      const n = i === null ? this.margins[a].length : this.binnings[i].ofBin.length;
-      const own = this.#overBins(a, f, i);
-      return (isPoint(own) ? own.value : sum(own)) / n - this.#mean(a, f);
+      const kept = i === null ? this.keptOfCodes[a] : this.keptOfBins[i];
+      return meanByNoise(this.#overBins(a, f, i), kept) - this.#mean(a, f);
     });
   }
 
@@ -149,9 +147,8 @@ export class Mixture {
   }
 
   /**
-   * Expected products of the errors of two boxes: by noise in tables, by the model per squared correlation
-   * that
-   * it does not know, by dependence inside the bins of tables, and by bins that are cut through.
+   * Expected products of the errors of two boxes: from noise in tables, from the model per unknown squared
+   * correlation, and from cut bins.
    */
   errors(left, right) {
     const asked = [...new Set([...left.keys(), ...right.keys()])];
@@ -170,7 +167,6 @@ export class Mixture {
     const model = this.#byOrder(
       asked.map((a) => ({ means: means.get(a), covariance: moments.get(a).covariance })),
     );
-    let within = 0;
     for (const some of this.#setsOf(asked)) {
       const piece = this.pieceOf.get(keyOf(some));
       if (!piece) continue;
@@ -186,7 +182,6 @@ export class Mixture {
         scattered *= ofBins + piece.scatter[i] * (ofCodes - ofBins);
       });
       model[attributes.length - 1] += (scattered - explained - whole) * rest;
-      within += piece.within * (scattered - explained) * rest;
     }
     const inside = asked.reduce(
       (total, a) => total + this.#insideBins(a, ...pair.get(a)) * meansWithout([a]),
@@ -195,7 +190,6 @@ export class Mixture {
     return {
       noise,
       model: model.map((value) => value * this.total ** 2),
-      within: within * this.total ** 2,
       inside: inside * (this.unevenWithinBin * this.total) ** 2,
     };
   }
@@ -213,9 +207,8 @@ export class Mixture {
   }
 
   /**
-   * What counts of some attributes together are multiplied with, of another one: the product of the means of
-   * two
-   * functions over records; over bins as far as released tables count it together with them.
+   * The factor of another attribute for joint counts of some attributes: the product of the means of two
+   * functions over records, or over bins if a released table counts it together with them.
    */
   #weight(a, pair, some) {
     const piece = this.pieceOf.get(keyOf([...some, a]));
@@ -242,41 +235,41 @@ export class Mixture {
     return found.slice(1);
   }
 
-  /** How many times more records lie in a box than if attributes were independent, at least 1. */
+  /** Ratio of the records in a box to those under independence, at least 1. */
   #lift(box, estimate) {
     let independent = this.total;
     for (const [a, f] of box) independent *= this.#mean(a, f);
     return independent > 0 ? Math.max(estimate / independent, 1) : 1;
   }
 
-  /** The same of the records of a box, computed once. */
+  /** The same for the records of a box, computed once. */
   #liftOf(records) {
     return this.#once(records, records, "lift", () =>
       this.#lift(records, this.estimate(records)),
     );
   }
 
-  /** What lies where more records are than if attributes were independent errs by as much more. */
-  #size({ noise, model, within, inside }, lift) {
+  /** The squared error of a box; its model error and its noise grow with the lift. */
+  #size({ noise, model, inside }, lift) {
     const ofModel = sum(model.map((value, order) => value * this.levels[order]));
-    return (noise + ofModel + within) * lift + inside * lift ** 2;
+    return (noise + ofModel) * lift + inside * lift ** 2;
   }
 
   /**
-   * The squared error to expect of the count of a box. records: the box of the records that it is about,
-   * where what they add may be negative.
+   * The expected squared error of the count of a box. records: the box of the underlying records, if their
+   * contributions may be negative.
    */
   variance(box, estimate, records = null) {
     const lift = records ? this.#liftOf(records) : this.#lift(box, estimate);
     return Math.max(this.#size(this.errors(box, box), lift), 0) + this.#minError(box) ** 2;
   }
 
-  /** The error of a sum if there are a few records more than the model sees. */
+  /** The error of a sum if there are a few more records than the model predicts. */
   #minError(box) {
     return box.size > 1 ? this.minErrorRecords * this.#usualSize(box) : 0;
   }
 
-  /** Root mean squares over records of a box's functions where they are not 0, multiplied. */
+  /** Product of the root mean squares over records of a box's functions where they are not 0. */
   #usualSize(box) {
     return [...box].reduce((product, [a, f]) => product * this.#usualSizeOf(a, f), 1);
   }
@@ -291,8 +284,8 @@ export class Mixture {
   }
 
   /**
-   * Expected products of the errors of sums with each other and with themselves. isCount: of each, whether a
-   * record adds between 0 and 1; sums of other values err by as much more as the largest count does.
+   * Expected products of the errors of sums with each other and with themselves. isCount: per sum, whether a
+   * record adds between 0 and 1; sums of other values get the lift of the largest count.
    */
   covariances(boxes, isCount = boxes.map(() => true)) {
     const estimates = boxes.map((box, i) => (isCount[i] ? this.estimate(box) : -Infinity));
@@ -309,7 +302,7 @@ export class Mixture {
     );
   }
 
-  /** What `withTotal` needs to know of the records that shares are of. */
+  /** Data of `withTotal` about the records that shares refer to. */
   productOf(box) {
     const estimate = this.estimate(box);
     const lift = this.#lift(box, estimate);
@@ -334,7 +327,7 @@ export class Mixture {
     };
   }
 
-  /** Whether the attributes of a box were counted together, and it cuts through no bin. */
+  /** Whether the attributes of a box were counted together, and it cuts no bin. */
   rests(box) {
     const attributes = [...box.keys()];
     const whole = [...box.values()].every((f) => f.every((value) => value === 0 || value === 1));
@@ -410,8 +403,8 @@ export class Blocks {
   }
 
   /**
-   * The squared error to expect of the count of a box: noise, records that lie unevenly in blocks, and
-   * counts moved to be consistent.
+   * The expected squared error of the count of a box: noise, uneven records inside blocks, and corrections
+   * for consistency.
    */
   variance(box, estimate) {
     let squares = 0;

@@ -1,12 +1,13 @@
-// Conditions written as simple SQL, read into what they ask of each attribute. As
-// hdpview/query/question/conditions.py has it.
+// Parser of simple SQL conditions, equivalent to hdpview/query/question/conditions.py.
 //
-// A condition on one attribute has half-open ranges on an ordered axis, or a set of codes; and whether
-// missing values satisfy it.
+// The condition on one attribute is { ranges, codes, null }: half-open ranges on an ordered axis or a set of
+// codes, and whether missing values satisfy it.
 
-const GRAIN = 2 ** 36;
-const LEAST = 2 ** -20;
-// A quoted name, a string, a number, a word, or a sign.
+const MAX_NAMED = 3; // bins that a note names
+const SLIVER = 1e-9; // share of a bin; a value closer to the lower edge counts as the edge
+const GRAIN = 2 ** 36; // shares of cut bins are rounded to multiples of 1 / GRAIN, as in Python
+const LEAST = 2 ** -20; // smallest share of a cut bin, and smallest distance from 1
+// Tokens: a quoted name, a string, a number, a word, or an operator.
 const KINDS = [
   /("(?:[^"]|"")*")/, /('(?:[^']|'')*')/, /(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)/,
   /([\p{L}_][\p{L}\p{N}_]*)/u, /(<=|>=|<>|!=|[=<>(),+-])/,
@@ -23,25 +24,23 @@ const fail = (words) => {
 };
 
 function tokens(text) {
-  const found = [];
+  const all = [];
   TOKEN.lastIndex = 0;
   while (TOKEN.lastIndex < text.trimEnd().length) {
     const at = TOKEN.lastIndex;
     const match = TOKEN.exec(text);
-    if (!match) fail(`Not understood from here on: ${text.slice(at, at + 40)}`);
+    if (!match) fail(`Cannot read the condition from here on: ${text.slice(at, at + 40)}`);
     const [, quoted, string, number, word, sign] = match;
-    if (quoted) found.push({ name: quoted.slice(1, -1).replaceAll('""', '"') });
-    else if (string) found.push({ value: string.slice(1, -1).replaceAll("''", "'") });
-    else if (number) found.push({ value: Number(number) });
-    else if (word) found.push(WORDS.has(word.toUpperCase()) ? { word: word.toUpperCase() } : { name: word });
-    else found.push({ word: sign });
+    if (quoted) all.push({ name: quoted.slice(1, -1).replaceAll('""', '"') });
+    else if (string) all.push({ value: string.slice(1, -1).replaceAll("''", "'") });
+    else if (number) all.push({ value: Number(number) });
+    else if (word) all.push(WORDS.has(word.toUpperCase()) ? { word: word.toUpperCase() } : { name: word });
+    else all.push({ word: sign });
   }
-  return found;
+  return all;
 }
 
-/**
- * What a condition asks, as a Map from the numbers of attributes to conditions; an empty one for everything.
- */
+/** Parse a condition into a Map from attribute number to its condition; empty if it accepts all records. */
 export function read(text, attributes) {
   return text === null || text === undefined || !text.trim()
     ? new Map()
@@ -56,58 +55,51 @@ class Reader {
   }
 
   whole() {
-    const found = this.either();
+    const conditions = this.either();
     if (this.at < this.tokens.length)
       fail(
-        `This page does not understand ${this.#shown()} here. It reads comparisons, BETWEEN, IN and IS ` +
-          `NULL, joined by AND.`,
+        `Syntax error ${this.#shown()}. This page supports comparisons, BETWEEN, IN and IS NULL, joined ` +
+          "by AND.",
       );
-    return found;
+    return conditions;
   }
 
   either() {
-    let found = this.both();
+    let one = this.both();
     while (this.#took("OR")) {
       const other = this.both();
-      if (found.size !== 1 || other.size !== 1 || [...found.keys()][0] !== [...other.keys()][0])
-        fail("In this page OR joins conditions on one attribute only. hdpview explore answers all others.");
-      const [a] = found.keys();
-      found = new Map([[a, union(found.get(a), other.get(a))]]);
+      if (one.size !== 1 || other.size !== 1 || [...one.keys()][0] !== [...other.keys()][0])
+        fail("On this page, OR joins conditions on one attribute only. Use hdpview explore for others.");
+      const [a] = one.keys();
+      one = new Map([[a, union(one.get(a), other.get(a))]]);
     }
-    return found;
+    return one;
   }
 
   both() {
-    const found = this.not();
+    const all = this.not();
     while (this.#took("AND"))
       for (const [a, condition] of this.not())
-        found.set(a, found.has(a) ? common(found.get(a), condition) : condition);
-    return found;
+        all.set(a, all.has(a) ? common(all.get(a), condition) : condition);
+    return all;
   }
 
   not() {
     if (!this.#took("NOT")) return this.simple();
-    const found = this.not();
-    if (found.size !== 1)
-      fail(
-        "In this page NOT stands before a condition on one attribute only. hdpview explore answers all " +
-          "others.",
-      );
-    return this.#turned(found);
-  }
-
-  #turned(found) {
-    const [[a, condition]] = found;
-    const all = everything(this.attributes[a]);
+    const negated = this.not();
+    if (negated.size !== 1)
+      fail("On this page, NOT negates a condition on one attribute only. Use hdpview explore for others.");
+    const [[a, condition]] = negated;
     const isNull = condition.null && !condition.ranges.length && !condition.codes.size;
-    return new Map([[a, isNull ? all : complement(this.attributes[a], condition)]]);
+    const attribute = this.attributes[a];
+    return new Map([[a, isNull ? everything(attribute) : complement(attribute, condition)]]);
   }
 
   simple() {
     if (this.#took("(")) {
-      const found = this.either();
+      const inner = this.either();
       this.#need(")");
-      return found;
+      return inner;
     }
     const a = this.#attribute();
     const attribute = this.attributes[a];
@@ -131,7 +123,7 @@ class Reader {
     } else {
       const sign = ["=", "!=", "<>", "<", "<=", ">", ">="].find((each) => this.#took(each));
       if (!sign && attribute.kind === "boolean") return new Map([[a, compare(attribute, "=", true)]]);
-      if (!sign) fail(`After ${attribute.name} a comparison is expected, such as = or BETWEEN.`);
+      if (!sign) fail(`Write a comparison after ${attribute.name}, such as = or BETWEEN.`);
       condition = compare(attribute, sign === "<>" ? "!=" : sign, this.#literal());
     }
     return new Map([[a, not ? complement(attribute, condition) : condition]]);
@@ -139,13 +131,13 @@ class Reader {
 
   #attribute() {
     const { name } = this.tokens[this.at] ?? {};
-    if (name === undefined) fail(`The name of an attribute is expected ${this.#shown()}.`);
+    if (name === undefined) fail(`Expected an attribute's name ${this.#shown()}.`);
     const names = this.attributes.map((each) => each.name);
     const exact = names.indexOf(name);
-    const found = exact >= 0 ? exact : names.findIndex((each) => each.toLowerCase() === name.toLowerCase());
-    if (found < 0) fail(`Unknown attribute '${name}'. This view has: ${names.join(", ")}.`);
+    const a = exact >= 0 ? exact : names.findIndex((each) => each.toLowerCase() === name.toLowerCase());
+    if (a < 0) fail(`Unknown attribute '${name}'. This view has: ${names.join(", ")}.`);
     this.at += 1;
-    return found;
+    return a;
   }
 
   #literal() {
@@ -155,7 +147,7 @@ class Reader {
     if (this.#took("FALSE")) return false;
     if (!this.#took("DATE")) this.#took("TIMESTAMP");
     const { value } = this.tokens[this.at] ?? {};
-    if (value === undefined) fail(`A value is expected ${this.#shown()}.`);
+    if (value === undefined) fail(`Expected a value ${this.#shown()}.`);
     this.at += 1;
     return minus ? -value : value;
   }
@@ -166,7 +158,7 @@ class Reader {
     return is;
   }
   #need(word) {
-    if (!this.#took(word)) fail(`${word} is expected ${this.#shown()}.`);
+    if (!this.#took(word)) fail(`Expected ${word} ${this.#shown()}.`);
   }
   #shown() {
     const token = this.tokens[this.at];
@@ -190,13 +182,14 @@ function complement(attribute, condition) {
   };
 }
 
+/** Ranges in order, without empty ones, merged where they meet. */
 function tidy(ranges) {
-  const found = [];
+  const merged = [];
   for (const [low, high] of ranges.filter((range) => range[0] < range[1]).sort((x, y) => x[0] - y[0])) {
-    if (found.length && low <= found.at(-1)[1]) found.at(-1)[1] = Math.max(high, found.at(-1)[1]);
-    else found.push([low, high]);
+    if (merged.length && low <= merged.at(-1)[1]) merged.at(-1)[1] = Math.max(high, merged.at(-1)[1]);
+    else merged.push([low, high]);
   }
-  return found;
+  return merged;
 }
 
 const union = (one, other) => ({
@@ -230,13 +223,13 @@ function compare(attribute, sign, value) {
   }[sign];
   if (attribute.kind === "real" && ["=", "!="].includes(sign))
     fail(
-      `'${attribute.name}' is a real number counted in bins; a single value has no width. Ask for a ` +
-        `range, with BETWEEN.`,
+      `'${attribute.name}' is a real number counted in bins, so a single value cannot be counted. Use a ` +
+        "range, with BETWEEN.",
     );
   const apart = [[-Infinity, at], [after, Infinity]];
   return {
     ranges: tidy(sign === "!=" ? apart : [range]), codes: new Set(), null: false,
-    // These would mean the whole day if a date were not its first instant.
+    // With these signs a reader may expect the whole day, so a note explains that a date means midnight.
     midnight: ["=", "<=", ">"].includes(sign) && isDate(attribute, value) ? String(value) : undefined,
   };
 }
@@ -252,7 +245,7 @@ function codeOf(attribute, value) {
   return code >= 0 ? code : fail(`Unknown value '${value}' of '${attribute.name}'.`);
 }
 
-/** Where on the axis values ≥ and values > a literal begin. */
+/** Start of the values >= a literal, and start of the values > it, on the axis of the attribute. */
 function places(attribute, value) {
   const at = attribute.kind === "datetime" ? microseconds(attribute, value) : value;
   if (typeof at !== "number") fail(`'${attribute.name}' is compared with a number, not with '${value}'.`);
@@ -281,32 +274,33 @@ function next(x, direction) {
   return view.getFloat64(0);
 }
 
-/** Share of each code that satisfies a condition: 1, 0, or the fraction of a bin that is cut through. */
+/** Share of each code that satisfies a condition: 1, 0, or the fraction of a bin that it cuts. */
 export function shares(attribute, condition) {
-  const found = new Float64Array(attribute.size + 1);
+  const share = new Float64Array(attribute.size + 1);
   const cut = new Set();
-  for (const code of condition.codes) found[code] = 1;
+  for (const code of condition.codes) share[code] = 1;
   for (const [start, end] of condition.ranges) {
     const [i, belowStart, cutsStart] = binOf(attribute, start);
     const [j, belowEnd, cutsEnd] = binOf(attribute, end);
-    for (let code = i; code < j; code++) found[code] += 1;
-    found[i] -= belowStart;
-    found[j] += belowEnd;
+    for (let code = i; code < j; code++) share[code] += 1;
+    share[i] -= belowStart;
+    share[j] += belowEnd;
     if (cutsStart) cut.add(i);
     if (cutsEnd) cut.add(j);
   }
   for (const i of cut)
     if (i < attribute.size)
-      found[i] = Math.round(Math.min(Math.max(found[i], LEAST), 1 - LEAST) * GRAIN) / GRAIN;
-  if (condition.null && attribute.nullable) found[attribute.nValues] = 1;
-  const whole = found.slice(0, attribute.size);
+      share[i] = Math.round(Math.min(Math.max(share[i], LEAST), 1 - LEAST) * GRAIN) / GRAIN;
+  if (condition.null && attribute.nullable) share[attribute.nValues] = 1;
+  const whole = share.slice(0, attribute.size);
   whole.condition = JSON.stringify([condition.ranges.flat().map(String), condition.null]);
   return whole;
 }
 
+/** The bin of a value, the share of the bin below the value, and whether the value cuts the bin. */
 function binOf({ edges, nValues }, place) {
   let low = 0;
-  let high = edges.length; // the first edge beyond the place lies between
+  let high = edges.length; // the first edge above the value lies in [low, high]
   while (low < high) {
     const middle = (low + high) >> 1;
     if (edges[middle] <= place) low = middle + 1;
@@ -319,24 +313,28 @@ function binOf({ edges, nValues }, place) {
 }
 
 /**
- * What a condition asks, with ranges beyond the schema's bounds moved to the bins that such values are
- * counted in.
+ * The widest (isUpper) or narrowest conditions that records in the same bins can satisfy. Values beyond the
+ * bounds lie in the outer bins, so the widest condition includes a bin that a range touches.
  */
-export function reachingBins(asked, attributes) {
-  return new Map(
-    [...asked].map(([a, condition]) => {
-      const { edges } = attributes[a];
-      const moved = edges
-        ? condition.ranges.map(([start, end]) =>
-            start >= edges.at(-1) ? edges.slice(-2) : end <= edges[0] ? edges.slice(0, 2) : [start, end],
-          )
-        : [];
-      return [a, { ...condition, ranges: tidy(moved) }];
-    }),
-  );
+export function reaching(asked, attributes, isUpper) {
+  return new Map([...asked].map(([a, condition]) => {
+    const ranges = condition.ranges.map((each) => reached(attributes[a], each, isUpper));
+    return [a, { ...condition, ranges: attributes[a].edges ? tidy(ranges) : [] }];
+  }));
 }
 
-/** Sentences on conditions that meet gathered values, cut through a bin or name midnight. */
+function reached(attribute, [start, end], isUpper) {
+  const { edges, nValues } = attribute;
+  const [low, high] = [edges[0], edges.at(-1)];
+  const [[i, below, cutsStart], [j, belowEnd, cutsEnd]] = [binOf(attribute, start), binOf(attribute, end)];
+  if (start >= high) return isUpper ? edges.slice(-2) : [start, end];
+  if (end <= low) return isUpper ? edges.slice(0, 2) : [start, end];
+  if (i === j && i < nValues && (cutsStart || cutsEnd)) return isUpper ? [edges[i], edges[i + 1]] : [0, 0];
+  if (isUpper) return [start, cutsEnd && belowEnd < SLIVER ? edges[j + 1] : end];
+  return [cutsStart && below < SLIVER ? edges[i + 1] : start, end];
+}
+
+/** Notes on conditions that ask for values beyond the bounds or “other”, cut bins or name midnight. */
 export function notes(asked, attributes) {
   return [...asked].flatMap(([a, { ranges, codes, midnight }]) => {
     const { name, edges, note, other, labels } = attributes[a];
@@ -344,20 +342,23 @@ export function notes(asked, attributes) {
       ? ranges.some(([start, end]) => start >= edges.at(-1) || end <= edges[0])
       : other !== null && codes.size === 1 && codes.has(other);
     const cut = edges ? [...new Set(ranges.flat().map((place) => cutBin(attributes[a], place)))] : [];
+    const bins = cut.filter((bin) => bin !== null).sort((x, y) => x - y);
+    const more = bins.length > MAX_NAMED ? ` and ${bins.length - MAX_NAMED} more` : "";
+    const shown = bins.slice(0, MAX_NAMED).map((bin) => labels[bin]).join(", ");
     return [
       meets ? note : null,
-      ...cut
-        .filter((bin) => bin !== null)
-        .map((bin) => `The condition on ${name} cuts the bin ${labels[bin]}: its records are assumed to be ` +
-          `spread evenly inside it.`),
+      bins.length
+        ? `The condition cuts bins of ${name} (${shown}${more}); the view has one count per bin, so the ` +
+          "interval allows for uneven halves. Whole bins have narrower intervals."
+        : null,
       midnight ? `'${midnight}' means midnight at the start of that day.` : null,
     ].filter(Boolean);
   });
 }
 
-/** The bin that a place lies inside of, or null. */
+/** The bin that a value cuts, or null. */
 function cutBin(attribute, place) {
   if (!Number.isFinite(place) || place >= attribute.edges.at(-1)) return null;
-  const [bin, share, isInside] = binOf(attribute, place);
-  return isInside && share > 1e-9 && share < 1 - 1e-9 ? bin : null;
+  const [bin, , isInside] = binOf(attribute, place);
+  return isInside ? bin : null;
 }

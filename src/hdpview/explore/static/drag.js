@@ -1,18 +1,15 @@
-// Moving cards: by dragging their handle, or by arrow keys on it.
+// Moves cards by dragging their handle or by arrow keys.
 
-const FIRST_MOVE = 6; // pixels that a press may move without being a drag
-const EDGE = 70; // so near to the window's upper or lower end the page scrolls along
+const FIRST_MOVE = 6; // pixels of movement before a press counts as a drag
+const EDGE = 70; // pixels from the top or bottom of the viewport in which a drag scrolls the page
 
-/**
- * Let a handle move a card. move(how): by a key: earlier, later or front; drop(name, isAfter): beside the
- * card of another attribute.
- */
+/** Make a card movable by its handle. Keys call move("earlier", "later" or "front"); a drop calls drop. */
 export function movable(handle, card, move, drop) {
   let start = null;
   let target = null;
-  const mark = (found) => {
+  const mark = (next) => {
     target?.card.classList.remove("drop-before", "drop-after");
-    target = found;
+    target = next;
     target?.card.classList.add(target.isAfter ? "drop-after" : "drop-before");
   };
   const end = () => {
@@ -33,9 +30,9 @@ export function movable(handle, card, move, drop) {
     if (y < EDGE || y > window.innerHeight - EDGE) window.scrollBy(0, y < EDGE ? -20 : 20);
   });
   handle.addEventListener("pointerup", () => {
-    const found = target;
+    const dropped = target;
     end();
-    if (found) drop(found.card.dataset.attribute, found.isAfter);
+    if (dropped) drop(dropped.card.dataset.attribute, dropped.isAfter);
   });
   handle.addEventListener("pointercancel", end);
   handle.addEventListener("keydown", (event) => {
@@ -48,13 +45,13 @@ export function movable(handle, card, move, drop) {
   });
 }
 
-/** The card at a place other than the one that is moved, and which half of it. */
+/** The card at a point, other than the moved one, and whether the point is in its right half. */
 function cardAt(x, y, moved) {
-  const found = document
+  const card = document
     .elementsFromPoint(x, y)
     .map((each) => each.closest("article[data-attribute]"))
     .find((each) => each && each !== moved);
-  if (!found) return null;
-  const { left, width } = found.getBoundingClientRect();
-  return { card: found, isAfter: x > left + width / 2 };
+  if (!card) return null;
+  const { left, width } = card.getBoundingClientRect();
+  return { card, isAfter: x > left + width / 2 };
 }

@@ -1,18 +1,16 @@
-// Answers to the page's questions, computed from the released numbers alone. Answers are of the form that the
-// server gives.
+// Answers the page's requests from the released numbers alone, in the format of the server's answers.
 
 import { cellOf, clip, deltaVariance, isPossible, ratioOf, times, without } from "./boxes.js";
 import { Blocks, Mixture } from "./components.js";
-import { Refusal, notes, reachingBins, read, shares } from "./conditions.js";
+import { Refusal, notes, reaching, read, shares } from "./conditions.js";
 import { dense } from "./moments.js";
 import { codesAround, quantileOf, valuesOf } from "./numbers.js";
 
-const EXACT_CELLS = 3_000; // of a grid whose shares get intervals of their own: about a third of a second
-
-const WIDENED = 1.5; // intervals of the clearest of many differences: 99.7% instead of 95%
+const EXACT_CELLS = 3_000; // cells whose shares get exact intervals; these take about 0.3 s
+const WIDENED = 1.5; // widens 95% intervals to 99.7%, because the clearest of many differences is selected
 
 export class Engine {
-  /** content: what publish.py put into the page, with its arrays unpacked. */
+  /** content: the data written by publish.py, with unpacked arrays. */
   constructor(content) {
     this.schema = content.schema;
     this.tail = content.tail;
@@ -33,13 +31,13 @@ export class Engine {
       "/api/count": () => this.count(body.where), "/api/histograms": () => this.histograms(body),
       "/api/pairs": () => this.pairs(body), "/api/compare": () => this.compare(body),
       "/api/shares": () => this.shares(body), "/api/statistics": () => this.statistics(body),
-      "/api/association": () => this.association(body), "/api/blocks": () => this.blocks(body),
+      "/api/association": () => this.association(body),
     };
-    if (!answers[path]) throw new Refusal("This page does not answer that. hdpview explore does.");
+    if (!answers[path]) throw new Refusal("This page cannot answer that. Use hdpview explore.");
     return answers[path]();
   }
 
-  /** What is asked as a box; conditions that all records satisfy are left out. */
+  /** The box of some conditions; those that all records satisfy are left out. */
   #box(asked) {
     return new Map(
       [...asked]
@@ -48,23 +46,23 @@ export class Engine {
     );
   }
 
-  /**
-   * The box of a condition, and the one over all records that may be meant where it lies beyond the schema's
-   * bounds.
-   */
+  /** The box of a condition, and its widest and narrowest boxes given that values are binned. */
   #boxes(where) {
     const asked = read(where, this.attributes);
-    const wide = reachingBins(asked, this.attributes);
     const ranges = (each) =>
       JSON.stringify([...each.values()].map((condition) => condition.ranges.flat().map(String)));
     const box = this.#box(asked);
-    return { asked, box, wide: ranges(asked) === ranges(wide) ? box : this.#box(wide) };
+    const [sure, wide] = [false, true].map((isUpper) => {
+      const other = reaching(asked, this.attributes, isUpper);
+      return ranges(asked) === ranges(other) ? box : this.#box(other);
+    });
+    return { asked, box, wide, sure };
   }
 
   #number(name) {
-    const found = this.attributes.findIndex((attribute) => attribute.name === name);
-    if (found < 0) throw new Refusal(`Unknown attribute '${name}'.`);
-    return found;
+    const a = this.attributes.findIndex((attribute) => attribute.name === name);
+    if (a < 0) throw new Refusal(`Unknown attribute '${name}'.`);
+    return a;
   }
 
   #ends(estimate, variance) {
@@ -80,28 +78,29 @@ export class Engine {
   }
 
   count(where) {
-    const { asked, box, wide } = this.#boxes(where);
+    const { asked, box, wide, sure } = this.#boxes(where);
     const basis = this.parts.every((part) => part.rests(box)) ? "measured" : "model";
-    const found = this.#typical(box);
-    const upper = wide === box ? found.upper : Math.max(found.upper, this.#typical(wide).upper);
-    return { ...found, upper, basis, notes: notes(asked, this.attributes) };
+    const span = this.#typical(box);
+    const upper = wide === box ? span.upper : Math.max(span.upper, this.#typical(wide).upper);
+    const lower = sure === box ? span.lower : Math.min(span.lower, this.#typical(sure).lower);
+    return { ...span, lower, upper, basis, notes: notes(asked, this.attributes) };
   }
 
   #typical(box) {
     return this.#spanOfCount(box, this.parts.map((part) => part.estimate(box)));
   }
 
-  /** A count with its typical interval, from its estimate in every part. */
+  /** A count with its typical interval, from its estimates in the parts of the view. */
   #spanOfCount(box, estimates) {
     const variance = this.parts.reduce((total, part, i) => total + part.variance(box, estimates[i]), 0);
     return this.#ends(estimates.reduce((x, y) => x + y, 0), variance);
   }
 
   /**
-   * own: single attributes' conditions; groups: for some attributes, [first, last] code of each bar; measure:
-   * { kind: "percent" }, { kind: "rate", attribute, code, missing: "out" or "no" } or
-   * { kind: "mean", attribute }.
-   * Answers counts and their totals; of a rate or a mean, its values and that of all records, too.
+   * Histograms with totals; for a rate or a mean also its values by bar and overall.
+   * own: conditions that replace `where` for some attributes; groups: [first, last] code of each bar, for
+   * some attributes; measure: { kind: "percent" }, { kind: "rate", attribute, code, missing: "out" or "no" }
+   * or { kind: "mean", attribute }.
    */
   histograms({ where, own = {}, attributes = null, groups = {}, measure: asked = null }) {
     const histograms = {};
@@ -126,13 +125,13 @@ export class Engine {
     };
   }
 
-  /** The count of what a chart counts, computed once for all charts under one condition. */
+  /** The count under a condition, computed once for all charts. */
   #total(under) {
     under.total ??= this.#typical(under.box);
     return under.total;
   }
 
-  /** The values of a measure by an attribute, and of all records; shares where it measures itself. */
+  /** A measure by an attribute and overall; shares if the attribute is itself the measured one. */
   #measured(a, under, groups, { kind, attribute, code, missing }) {
     if (kind === "records") return {};
     if (kind === "percent") this.#needMixture();
@@ -149,14 +148,14 @@ export class Engine {
     };
   }
 
-  /** How a rate or a mean of the records of a box is computed. */
+  /** A function that computes a rate or a mean of the records in a box. */
   #spanOf({ kind, attribute, code, missing }) {
     this.#needMixture();
     const m = this.#number(attribute);
     return kind === "mean" ? this.#meanIn(m) : this.#rateIn(m, code, missing === "no");
   }
 
-  /** A rate or a mean of all records under a condition, and how many it leaves out, computed once. */
+  /** A rate or a mean under a condition, and the count of records without a value, computed once. */
   #overall(under, measure) {
     under.overall ??= {
       overall: this.#spanOf(measure)(under.box),
@@ -165,7 +164,7 @@ export class Engine {
     return under.overall;
   }
 
-  /** The records of a box in which an attribute is missing; null where it never is. */
+  /** Count of records in a box in which an attribute is missing; null if it cannot be missing. */
   #missing(m, box) {
     if (!this.attributes[m].nullable) return null;
     const f = new Float64Array(this.sizes[m]);
@@ -175,7 +174,7 @@ export class Engine {
     return isPossible(missing) ? this.#typical(missing) : null;
   }
 
-  /** How the rate of a value is computed: of all records of a box, or of those where it is known. */
+  /** A function that computes the rate of a value among all records of a box or those with a known value. */
   #rateIn(m, code, ofAll) {
     const value = Float64Array.from({ length: this.sizes[m] }, (_, each) => Number(each === code));
     const known = Float64Array.from(value, (_, each) => Number(ofAll || each < this.attributes[m].nValues));
@@ -194,14 +193,14 @@ export class Engine {
     return (box) => this.#mean(m, values.known ? times(box, new Map([[m, values.known]])) : box, values);
   }
 
-  /** A point per code of an attribute, as far as a box has it. */
+  /** One point per code of an attribute, with the values of the box. */
   #points(a, box) {
     return Array.from({ length: this.sizes[a] }, (_, code) => ({
       code, value: box.get(a)?.[code] ?? 1, condition: box.get(a)?.condition,
     }));
   }
 
-  /** The bars of a chart: the function of each, and its codes. groups: [first, last] code of each. */
+  /** The bars of a chart, each with its function and codes. groups: [first, last] code of each bar. */
   #cells(a, box, groups) {
     const points = this.#points(a, box);
     if (!groups) return points.map((f) => ({ f, codes: [f.code] }));
@@ -215,16 +214,17 @@ export class Engine {
     });
   }
 
-  #histogram(a, { box, wide }, groups = null) {
+  #histogram(a, { box, wide, sure }, groups = null) {
     const columns = this.#column(a, box, wide, groups);
-    if (wide !== box)
-      this.#column(a, wide, wide, groups).upper.forEach((end, code) => {
-        columns.upper[code] = Math.max(columns.upper[code], end);
-      });
+    for (const [other, key, outermost] of [[sure, "lower", Math.min], [wide, "upper", Math.max]])
+      if (other !== box) {
+        const ends = this.#column(a, other, wide, groups)[key];
+        columns[key] = ends.map((end, i) => outermost(end, columns[key][i]));
+      }
     return columns;
   }
 
-  /** Of the records under a box, the share of each bar. */
+  /** The share of each bar in the records of a box. */
   #valueShares(a, { box, wide }, groups = null) {
     const columns = { estimate: [], lower: [], upper: [] };
     const reach = this.#points(a, wide);
@@ -249,7 +249,7 @@ export class Engine {
     return columns;
   }
 
-  /** A histogram under a box; of values that are possible under the wider one. */
+  /** A histogram under a box; 0 for values that are impossible even under the wider box. */
   #column(a, box, wide, groups) {
     const rest = without(box, a);
     const columns = { estimate: [], lower: [], upper: [] };
@@ -266,26 +266,25 @@ export class Engine {
   }
 
   #put(columns, possible, box, estimates) {
-    const found = possible ? this.#spanOfCount(box, estimates) : { estimate: 0, lower: 0, upper: 0 };
-    for (const key of Object.keys(columns)) columns[key].push(found[key]);
+    const span = possible ? this.#spanOfCount(box, estimates) : { estimate: 0, lower: 0, upper: 0 };
+    for (const key of Object.keys(columns)) columns[key].push(span[key]);
   }
 
-  /** whole: "row", "column" or "all", for the shares of cells, with intervals; rows are by the first. */
+  /** Counts of a grid, rows by `first`. whole: "row", "column" or "all" adds shares of that whole. */
   pairs({ where, first, second, whole = null }) {
     const [a, b] = [this.#number(first), this.#number(second)];
-    const { asked, box, wide } = this.#boxes(where);
+    const { asked, box, wide, sure } = this.#boxes(where);
     if (a === b) throw new Refusal("Name two different attributes.");
     const grid = this.#grid(a, b, box, wide);
-    if (wide !== box)
-      this.#grid(a, b, wide, wide).upper.forEach((row, i) =>
-        row.forEach((end, j) => {
-          grid.upper[i][j] = Math.max(grid.upper[i][j], end);
-        }),
-      );
+    for (const [other, key, outermost] of [[sure, "lower", Math.min], [wide, "upper", Math.max]])
+      if (other !== box)
+        grid[key] = this.#grid(a, b, other, wide)[key].map((row, i) =>
+          row.map((end, j) => outermost(end, grid[key][i][j])),
+        );
     if (!whole) return { ...grid, notes: notes(asked, this.attributes) };
-    const under = { box, wide };
+    const under = { box, wide, sure };
     const [rows, columns] = [a, b].map((each) => this.#histogram(each, under));
-    // The lower end of a part is never above that of its whole.
+    // A part's lower end never exceeds that of its whole.
     const { lower: least } = this.#total(under);
     grid.lower = grid.lower.map((row, i) =>
       row.map((low, j) => Math.min(low, rows.lower[i], columns.lower[j], least)),
@@ -295,8 +294,8 @@ export class Engine {
   }
 
   /**
-   * Shares of cells of their row, their column or all. Of a large grid the intervals follow from those of the
-   * cell and its whole, which is quick and cautious.
+   * Shares of cells in their row, their column or all. In large grids the intervals follow from those of the
+   * cell and its whole, which is fast and conservative.
    */
   #cellShares(a, b, under, grid, whole, rows, columns) {
     const wholes = { row: (i) => [rows, i], column: (_, j) => [columns, j], all: () => [null, 0] }[whole];
@@ -330,45 +329,30 @@ export class Engine {
     return { estimate: side(0), lower: side(1), upper: side(2) };
   }
 
-  /** Different outlines of a view's blocks along two attributes, the largest first: codes, ends excluded. */
-  blocks({ first, second, limit = 5_000 }) {
-    const [a, b] = [this.#number(first), this.#number(second)];
-    const [part] = this.parts;
-    if (this.parts.length > 1 || !(part instanceof Blocks)) return { blocks: [], of: 0 };
-    const outlines = new Map();
-    for (let i = 0; i < part.n; i++) {
-      const ends = [a, b].flatMap((each) => [part.bounds[each].lower[i], part.bounds[each].upper[i]]);
-      outlines.set(ends.join(), ends);
-    }
-    const area = ([x1, x2, y1, y2]) => (x2 - x1) * (y2 - y1);
-    const blocks = [...outlines.values()].sort((one, other) => area(other) - area(one));
-    return { blocks: blocks.slice(0, limit), of: blocks.length };
-  }
-
   #grid(a, b, box, wide) {
     const rest = without(box, a, b);
     const possible = isPossible(without(wide, a, b));
     const reach = [a, b].map((each) => this.#points(each, wide));
-    const known = this.parts.map((part) => part.grid(a, b, rest, this.sizes));
+    const ofParts = this.parts.map((part) => part.grid(a, b, rest, this.sizes));
     const across = this.#points(b, box);
-    const found = { estimate: [], lower: [], upper: [] };
+    const grid = { estimate: [], lower: [], upper: [] };
     for (const down of this.#points(a, box)) {
       const columns = { estimate: [], lower: [], upper: [] };
       for (const point of across) {
         const value = down.value * point.value;
         this.#put(
           columns, reach[0][down.code].value * reach[1][point.code].value > 0 && possible,
-          new Map([...rest, [a, down], [b, point]]), known.map((grid) => grid[down.code][point.code] * value),
+          new Map([...rest, [a, down], [b, point]]), ofParts.map((own) => own[down.code][point.code] * value),
         );
       }
-      for (const key of Object.keys(columns)) found[key].push(columns[key]);
+      for (const key of Object.keys(columns)) grid[key].push(columns[key]);
     }
-    return found;
+    return grid;
   }
 
   /**
-   * Statistics of a number over the records under a condition. measures: "mean", or the share of records that
-   * a quantile has below it. Answers a span for each, null where there are no records.
+   * Statistics of a numeric attribute. measures: "mean", or a quantile's share such as 0.5 for the median.
+   * Each result is a span, or null if there are no records.
    */
   statistics({ where, attribute, measures }) {
     this.#needMixture();
@@ -380,7 +364,7 @@ export class Engine {
     const records = values.known ? times(box, new Map([[a, values.known]])) : box;
     const spanOf = (measure) =>
       measure === "mean" ? this.#mean(a, records, values) : this.#quantile(a, records, measure);
-    return { found: measures.map(spanOf), notes: notes(asked, this.attributes) };
+    return { spans: measures.map(spanOf), notes: notes(asked, this.attributes) };
   }
 
   #mean(a, records, values) {
@@ -397,10 +381,7 @@ export class Engine {
     };
   }
 
-  /**
-   * A sum over a box, and half the width of its interval. records: the box of the records that it is about,
-   * where what they add may be negative.
-   */
+  /** A sum over a box and its interval's half width. records: their box, if values can be negative. */
   #linear(box, estimates = this.parts.map((part) => part.estimate(box)), records = null) {
     const add = (total, part, i) => total + part.variance(box, estimates[i], records);
     const variance = this.parts.reduce(add, 0);
@@ -419,7 +400,7 @@ export class Engine {
     const counts = histograms.reduce((total, counted) => total.map((count, code) => count + counted[code]));
     const estimate = quantileOf(counts.slice(0, attribute.nValues), attribute, share);
     if (Number.isNaN(estimate)) return null;
-    // Records up to a code, less the quantile's share of all: 0 where the quantile lies.
+    // Records up to a code, minus the quantile's share of all records: 0 at the quantile.
     const ends = (last) => {
       const step = Float64Array.from({ length: this.sizes[a] }, (_, code) =>
         code >= attribute.nValues ? 0 : code <= last ? 1 - share : -share,
@@ -429,8 +410,8 @@ export class Engine {
       const estimates = histograms.map((counted) =>
         counted.reduce((total, count, code) => total + count * step[code], 0),
       );
-      const found = this.#linear(new Map([...rest, [a, f]]), estimates, records);
-      return [found.estimate + found.half, found.estimate - found.half];
+      const { estimate: middle, half } = this.#linear(new Map([...rest, [a, f]]), estimates, records);
+      return [middle + half, middle - half];
     };
     const [first, last] = codesAround(attribute.nValues, ends);
     const { edges, kind } = attribute;
@@ -447,11 +428,11 @@ export class Engine {
   #needMixture() {
     if (this.hasBlocks)
       throw new Refusal(
-        "This page computes that of views made by the default method only. hdpview explore knows it of all.",
+        "This page can compute this only for views built by the default method. Use hdpview explore.",
       );
   }
 
-  /** The ratio of two counts, half the width of its interval, and whether the second may be 0. */
+  /** The ratio of two counts, its interval's half width, and whether the second count may be 0. */
   #ratio(boxes) {
     return this.#ratioOf(
       this.parts.map((part) => ({
@@ -461,10 +442,7 @@ export class Engine {
     );
   }
 
-  /**
-   * The same from the two sums of every part, and the expected products of their errors. isCertain: whether
-   * both are sums over the same records.
-   */
+  /** The same from each part's sums and error covariances. isCertain: both are sums over the same records. */
   #ratioOf(parts, isCertain = false) {
     const add = (value) => parts.reduce((total, part) => total + value(part), 0);
     const sums = [0, 1].map((i) => add((part) => part.sums[i]));
@@ -483,7 +461,7 @@ export class Engine {
     return boxes.map((_, i) => boxes.map((__, j) => products.reduce((total, own) => total + own[i][j], 0)));
   }
 
-  /** Two counts, their difference and their ratio; errors that both have in common cancel. */
+  /** Two counts, their difference and their ratio. Errors shared by both counts cancel. */
   compare({ first, second }) {
     this.#needMixture();
     const sides = [this.count(first), this.count(second)];
@@ -501,8 +479,8 @@ export class Engine {
   }
 
   /**
-   * Breakdown of the records of two conditions by an attribute, and the differences. Of two possible values
-   * the second mirrors the first.
+   * Breakdown of two conditions' records by an attribute, and the differences. With two possible values, the
+   * second mirrors the first.
    */
   shares({ first, second, attribute, groups = null }) {
     this.#needMixture();
@@ -511,8 +489,8 @@ export class Engine {
     if (boxes.some((box) => box.has(a)))
       return {
         reason:
-          `One of the two conditions is about '${attribute}' itself, so its shares say nothing ` +
-          `new. Choose another attribute.`,
+          `One of the two conditions already restricts '${attribute}', so its shares are not compared. ` +
+          "Choose another attribute.",
       };
     const answer = Object.fromEntries(
       ["first", "second", "difference"].map((side) => [side, { estimate: [], lower: [], upper: [] }]),
@@ -524,8 +502,8 @@ export class Engine {
         ["estimate", "lower", "upper"].forEach((end, i) => answer[side][end].push(span[i]));
     if (mirrored)
       for (const [side, { estimate, lower, upper }] of Object.entries(answer)) {
-        const turned = (end) => (end === null ? null : side === "difference" ? -end : 1 - end);
-        const [middle, low, high] = [turned(estimate[0]), turned(upper[0]), turned(lower[0])];
+        const mirror = (end) => (end === null ? null : side === "difference" ? -end : 1 - end);
+        const [middle, low, high] = [mirror(estimate[0]), mirror(upper[0]), mirror(lower[0])];
         estimate.push(middle);
         lower.push(low);
         upper.push(high);
@@ -533,7 +511,7 @@ export class Engine {
     return answer;
   }
 
-  /** Shares of two boxes' records in a function of an attribute, and their difference, each with its ends. */
+  /** A value's share in each of two boxes, and the difference, each as [estimate, lower, upper]. */
   #contrast(boxes, a, f) {
     const four = boxes.flatMap((box) => [new Map([...box, [a, f]]), box]);
     const sums = four.map((box) => this.#added((part) => part.estimate(box)));
@@ -551,9 +529,9 @@ export class Engine {
   }
 
   /**
-   * How differently an attribute is distributed in two groups: the share of records that would have to change
-   * their value (total variation distance). Its lower end counts only values whose shares clearly differ; as
-   * the clearest of many values are looked for, their intervals are widened.
+   * Total variation distance between an attribute's distributions in two groups: the share of records that
+   * would have to change their value. The lower end counts only clear differences; intervals are widened
+   * because the clearest of many values are selected.
    */
   association({ first, second, attribute, groups = null }) {
     const { reason, difference } = this.shares({ first, second, attribute, groups });

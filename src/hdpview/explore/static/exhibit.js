@@ -1,16 +1,16 @@
-// What is shown, to take away: one object makes the picture, the table in a file and the part of a report, so
-// that they say what was on the screen.
+// Saves what is shown. One object, the exhibit, makes the picture, the file and the section of a report, so
+// that all three match the screen.
 //
-// An exhibit has a title, the filter it is under (`where`), lines that explain it, a table (columns, and rows
-// of texts), the SQL that says the same, and a drawing: picture(width) gives SVG nodes and their height.
+// An exhibit has a title, its filter (`where`), explanatory lines, a table of texts (columns, rows), the
+// equivalent SQL, and picture(width), which returns SVG nodes and their height.
 
 import { FONT, element, widthOf } from "./parts.js";
 import { facts, file } from "./transport.js";
 import { spent } from "./trust.js";
 
-const WIDTH = 760;
-const MARGIN = 14;
-const INK = "#1d2733";
+const WIDTH = 760; // of a picture, in pixels
+const MARGIN = 14; // pixels
+const INK = "#1d2733"; // the ink of light mode
 
 export function download(name, content, type) {
   const blob = content instanceof Blob ? content : new Blob([content], { type });
@@ -19,7 +19,7 @@ export function download(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 5000);
 }
 
-/** The rules that charts are drawn by, in the colours of paper. */
+/** The CSS rules of charts, in the colours of light mode. */
 export function paperStyle(prefixes = [".plot"]) {
   const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
   const root = rules.find(({ selectorText }) => selectorText === ":root");
@@ -30,7 +30,7 @@ export function paperStyle(prefixes = [".plot"]) {
     .join("\n");
 }
 
-/** A text in lines of at most a width; words that are longer are broken. */
+/** Wrap a text to a width in pixels, breaking words that are longer. */
 export function wrapped(text, width, size) {
   const lines = [""];
   for (const word of text.split(/(?<=\s)/)) {
@@ -43,17 +43,18 @@ export function wrapped(text, width, size) {
   return lines.map((line) => line.trim()).filter(Boolean);
 }
 
-/** Where it comes from and under which filter: never without the budget. */
+/** The caption of an exhibit: filter, source and privacy budget. */
 export function origin(page, { where, lines = [] }) {
-  const own = facts();
-  const source = [page.view, ...(own ? [`checksum ${own.checksum}`] : []), spent(page.schema)];
+  const published = facts();
+  const checksum = published ? [`checksum ${published.checksum}`] : [];
+  const source = [page.view, ...checksum, spent(page.schema)];
   return [
     `Filter: ${where ?? "all records"}`, ...lines,
     `${source.join("; ")}; 95% typical intervals${page.schema.private ? "" : "; NOT PRIVATE"}`,
   ];
 }
 
-/** The picture as an SVG element that stands on its own. */
+/** The picture as a self-contained SVG element. */
 export function pictureOf(page, exhibit, withHead = true) {
   const inner = WIDTH - 2 * MARGIN;
   const texts = [];
@@ -110,8 +111,8 @@ const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')
 const isNumber = (text) => /^−?[\d,]+(\.\d+)?%?$/.test(text);
 const bare = (text) => (isNumber(text) ? text.replaceAll(/[,%]/g, "").replace("−", "-") : text);
 
-/** The table as CSV, below lines that say where it comes from. */
-export const asCsv = (page, exhibit) =>
+/** The table as CSV, preceded by its caption in comment lines. */
+const asCsv = (page, exhibit) =>
   [
     ...[exhibit.title, ...origin(page, exhibit)].map((line) => `# ${line.replace(/\s+/g, " ")}`),
     exhibit.columns.map(quoted).join(","),
@@ -124,8 +125,8 @@ export async function saveExhibit(page, exhibit, kind) {
   const name = exhibit.file.replace(/[^\w-]+/g, "_");
   if (kind === "CSV") download(`${name}.csv`, asCsv(page, exhibit), "text/csv");
   else if (kind === "Parquet") {
-    const asked = { view: page.view, sql: exhibit.sql, format: "parquet" };
-    download(`${name}.parquet`, await file("/api/table", asked));
+    const request = { view: page.view, sql: exhibit.sql, format: "parquet" };
+    download(`${name}.parquet`, await file("/api/table", request));
   } else if (kind === "PNG") download(`${name}.png`, await asPng(pictureOf(page, exhibit)));
   else {
     const text = new XMLSerializer().serializeToString(pictureOf(page, exhibit));
@@ -133,8 +134,8 @@ export async function saveExhibit(page, exhibit, kind) {
   }
 }
 
-const LINE = 20; // height of a row in the picture of a table
-const MOST_LINES = 60; // of them; a file has all
+const LINE = 20; // height of a row in the picture of a table, in pixels
+const MOST_LINES = 60; // rows in the picture; a CSV file has all
 
 /** A table as SVG nodes. */
 export function tablePicture({ columns, rows, nNames }, width) {

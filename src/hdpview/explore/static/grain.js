@@ -1,20 +1,18 @@
-// How many bins one bar of a chart gathers: 1, 5 or 10 years of age, a month, a quarter or a year of time.
+// Grains: how many bins one bar of a chart combines, such as 5 years of age or a quarter of a year.
 
-const MOST_BARS = 120; // more cannot be told apart in a card
-const LEAST_BARS = 4;
-const MOST_CHOICES = 6;
+const MOST_BARS = 120; // bars that a card can show
+const LEAST_BARS = 4; // bars of the coarsest grain
+const MOST_CHOICES = 6; // grains offered
 const CALENDAR = {
   month: (day) => `${day.getUTCFullYear()}-${String(day.getUTCMonth() + 1).padStart(2, "0")}`,
   quarter: (day) => `${day.getUTCFullYear()} Q${Math.floor(day.getUTCMonth() / 3) + 1}`,
   year: (day) => String(day.getUTCFullYear()),
 };
 
-const dayOf = (end) => new Date(`${/'(.+)'/.exec(end)[1].replace(" ", "T")}Z`);
-
-/** One group for each bin: [first, last] code, label. */
+/** One group per bin. */
 export const singles = ({ labels }) => labels.map((label, code) => ({ first: code, last: code, label }));
 
-/** Gather neighbouring bins with the same key. */
+/** Combine neighbouring bins with the same key into groups { first, last, label }, by code. */
 function gathered(attribute, keyOf, labelOf) {
   const groups = [];
   const nValues = attribute.labels.length - Number(attribute.nullable);
@@ -29,7 +27,7 @@ function gathered(attribute, keyOf, labelOf) {
 }
 
 function byWidth(attribute, width) {
-  const edges = attribute.ends.map(Number);
+  const { edges } = attribute;
   const label = ({ first, last }) => {
     const isLast = last === edges.length - 2;
     const whole = Number(attribute.kind === "integer");
@@ -40,20 +38,20 @@ function byWidth(attribute, width) {
 }
 
 const byCalendar = (attribute, unit) =>
-  gathered(attribute, (code) => CALENDAR[unit](dayOf(attribute.ends[code])), ({ key }) => key);
+  gathered(attribute, (code) => CALENDAR[unit](new Date(attribute.edges[code] / 1000)), ({ key }) => key);
 
-/** The grains of an attribute's chart, the finest first, each { value, name, groups }. */
+/** The grains of an attribute's chart as { value, name, groups }, the finest first. */
 export function grainsOf(attribute) {
   const finest = { value: "", name: "each bin", groups: singles(attribute) };
-  if (!attribute.ends || attribute.unequal) return [finest];
+  if (!attribute.edges || attribute.unequal) return [finest];
   let choices = [];
   if (attribute.kind === "datetime")
     choices = Object.keys(CALENDAR).map((unit) => ({
       value: unit, name: `by ${unit}`, groups: byCalendar(attribute, unit),
     }));
   else {
-    // The last bin may be narrower than the others.
-    const width = Number(attribute.ends[1]) - Number(attribute.ends[0]);
+    // The first width, because the last bin may be narrower.
+    const width = attribute.edges[1] - attribute.edges[0];
     const powers = Array.from({ length: 12 }, (_, i) => 10 ** (Math.floor(Math.log10(width)) + i));
     choices = powers
       .flatMap((power) => [power, 2 * power, 5 * power])

@@ -1,4 +1,4 @@
-// The panel of groups: counts, shares and the measure by one or two attributes.
+// The panel “Group by”: counts, shares and the measure by one or two attributes.
 
 import { isMeasured, nameOf } from "./model.js";
 import { LISTED, Panel } from "./panel.js";
@@ -15,14 +15,14 @@ export class GroupsPanel extends Panel {
     this.group = this.attributeList("Group by", this.names);
     this.second = this.attributeList("and by", ["", ...this.names], "");
     const kinds = ["CSV", ...(offline ? [] : ["Parquet"]), "PNG", "SVG"];
-    this.fill("the table", ["by", this.group, "and", this.second], kinds);
+    this.fill("the table", [["by", this.group], ["and", this.second]], kinds);
   }
 
   look() {
     return { by: this.group.value, and: this.second.value };
   }
 
-  take({ by, and }) {
+  restore({ by, and }) {
     choose(this.group, by);
     choose(this.second, and);
   }
@@ -35,14 +35,14 @@ export class GroupsPanel extends Panel {
     const turn = this.closer.turn;
     const table = await (by.length === 1 ? this.#one(by[0], where) : this.#two(by, where));
     if (!table || turn !== this.closer.turn) return;
-    const isScale = by.length === 1 && by[0].ends && table.rows.length <= LISTED;
+    const isScale = by.length === 1 && by[0].edges && table.rows.length <= LISTED;
     const order = [...table.rows.keys()].filter((i) => table.most[i] > 0);
     if (!isScale) order.sort((x, y) => table.counts[y] - table.counts[x]);
     const rows = order.map((i) => table.rows[i]);
     const notes = [
       ...table.notes,
       ...inferredNote(this.schema, [...new Set([...names, ...page.filtered])]),
-      rows.length > LISTED ? `The ${LISTED} largest groups; a saved file has all.` : "",
+      rows.length > LISTED ? `The ${LISTED} largest groups; saved files list all.` : "",
       rows.length
         ? "Values in italics cannot be distinguished from 0."
         : "No possible value matches the filter.",
@@ -55,7 +55,7 @@ export class GroupsPanel extends Panel {
     this.show(exhibit, notes, (_, i) => table.least[order[i]] <= 0);
   }
 
-  /** Groups of one attribute, with shares and the measure. */
+  /** The table of one attribute, with shares and the measure. */
   async #one(attribute, where) {
     const { page } = this;
     const { name } = attribute;

@@ -1,35 +1,33 @@
-// Two attributes as a picture. A few paths hold all cells; one of them is pointed at, by mouse or arrows, and
-// read in words.
+// A heatmap of two attributes. All cells of one shade form one path, so large grids stay fast. Pointing at a
+// cell, or moving to it by arrow keys, reads it in words.
 
 import {
-  about, element, inFull, percent, percentWords, percents, rounded, set, shortened, widthOf,
+  bound, about, element, inFull, percent, percentWords, percents, rounded, set, shortened, widthOf,
 } from "./parts.js";
 import { box, tidy } from "./plot.js";
 
-// Light to dark in grey, too.
-const COLOURS = ["#fdf6e3", "#f6d7a7", "#eeb479", "#de8a5a", "#c25f4f", "#963f4f", "#62294d", "#2f1a3d"];
-const PALE = 0.3;
-const TOP = 4;
-const SWATCH = 26;
-const LETTER = 6.6; // width of one, in pixels
-const MOST_LETTERS = 18; // of a name
-const FINE = 4; // cells narrower than FINE pixels have no gaps between them
+const SHADES = 8; // shades of the style sheet; cells that cannot be distinguished from 0 are pale
+const TOP = 4; // margin above the cells, in pixels
+const SWATCH = 26; // width of a colour in the legend, in pixels
+const LETTER = 6.6; // average width of a letter, in pixels
+const MOST_LETTERS = 18; // letters shown of a name
+const FINE = 4; // cells narrower than this many pixels are drawn without gaps
 const text = (x, y, content, more = {}) =>
-  element("text", { x, y, "font-size": 11, fill: "currentColor", ...more }, content);
+  element("text", { class: "tick", x, y, ...more }, content);
 
 export class Heatmap {
   /**
-   * Attribute a across and b down; answer has rows by b; whole: whether cells show records or a percent of
-   * the row, the column or all; room: the greatest width.
+   * a: attribute across; b: attribute down; answer: counts in rows by b; room: maximum width in pixels;
+   * whole: "records", or "row", "column" or "all" for percentages of that whole.
    */
-  constructor(a, b, answer, blocks, room, whole) {
+  constructor(a, b, answer, room, whole) {
     Object.assign(this, { a, b, whole: answer.share ? whole : "records" });
     this.answer = answer;
     this.data = this.whole === "records" ? answer : answer.share;
     this.values = this.data.estimate;
     const [across, down] = [a, b].map(({ labels }) => Math.max(...labels.map((label) => label.length)));
     this.left = 14 + Math.min(MOST_LETTERS, down) * 6;
-    // Cells as wide as their names, if there is room.
+    // Cells are as wide as their names if there is room.
     const most = Math.max(64, 12 + Math.min(MOST_LETTERS, across) * LETTER);
     this.width = Math.max(2.5, Math.min(most, (room - this.left - 12) / a.labels.length));
     this.height = Math.max(4, Math.min(30, 460 / b.labels.length));
@@ -40,21 +38,21 @@ export class Heatmap {
       visibility: "hidden",
     });
     const label =
-      `Records by ${a.name} and ${b.name}: arrows read cells, Enter filters by one; the same ` +
-      `numbers are under Group by`;
+      `Records by ${a.name} and ${b.name}. Arrow keys move between cells, Enter filters by a cell. The tab ` +
+      "“Group by” has the same numbers as a table.";
     this.picture = element(
       "svg",
       {
-        width: Math.ceil(this.left + Math.max(a.labels.length * this.width, COLOURS.length * SWATCH) + 8),
+        width: Math.ceil(this.left + Math.max(a.labels.length * this.width, SHADES * SWATCH) + 8),
         height: Math.ceil(this.bottom + 80),
+        class: "plot",
         role: "application",
         tabindex: 0,
         "aria-label": label,
       },
-      this.#ground(),
+      this.#background(),
       ...this.#cells(),
       ...this.#numbers(),
-      ...this.#outlines(blocks),
       ...this.#names(),
       ...this.#legend(),
       this.mark,
@@ -62,8 +60,8 @@ export class Heatmap {
     this.cell = [0, 0];
   }
 
-  /** The number in a cell, rounded as its interval allows. */
-  #told(i, j) {
+  /** The number in a cell, rounded according to its interval. */
+  #number(i, j) {
     const ends = [this.data.estimate[j][i], this.data.lower[j][i], this.data.upper[j][i]];
     return (this.whole === "records" ? rounded(...ends) : percents(...ends))[0];
   }
@@ -72,15 +70,15 @@ export class Heatmap {
     return this.whole === "records" ? inFull(value) : percent(value);
   }
 
-  /** Under the cells: pale is pale in the dark, too. */
-  #ground() {
+  /** A background like the card's, on which pale cells look pale, also while the page waits. */
+  #background() {
     return element("rect", {
-      x: this.left, y: TOP, width: this.a.labels.length * this.width, height: this.bottom - TOP,
-      fill: "#ffffff",
+      class: "ground", x: this.left, y: TOP, width: this.a.labels.length * this.width,
+      height: this.bottom - TOP,
     });
   }
 
-  /** A path for each colour, pale and full; neighbours of one colour are one box where cells are fine. */
+  /** One path per shade. Where cells are fine, neighbours of one shade merge into one box. */
   #cells() {
     const { values: estimate } = this;
     const { lower } = this.data;
@@ -88,8 +86,8 @@ export class Heatmap {
     const drawn = new Map();
     const shade = (i, j) => {
       const height = Math.sqrt(Math.max(0, estimate[j][i]) / this.most);
-      const colour = Math.min(COLOURS.length - 1, Math.floor(height * COLOURS.length));
-      return `${colour} ${lower[j][i] <= 0 ? PALE : 1}`;
+      const number = Math.min(SHADES - 1, Math.floor(height * SHADES));
+      return `shade-${number}${lower[j][i] <= 0 ? " pale" : ""}`;
     };
     for (let j = 0; j < estimate.length; j++) {
       for (let i = 0, next = 1; i < estimate[j].length; i = next, next = i + 1) {
@@ -102,45 +100,25 @@ export class Heatmap {
           .push(box(this.left + i * this.width, TOP + j * this.height, wide, this.height - 0.4));
       }
     }
-    return [...drawn].map(([look, boxes]) => {
-      const [colour, opacity] = look.split(" ");
-      return element("path", {
-        class: "cells", d: boxes.join(""), fill: COLOURS[colour], "fill-opacity": opacity,
-      });
-    });
+    return [...drawn].map(([look, boxes]) => element("path", { class: `cells ${look}`, d: boxes.join("") }));
   }
 
-  /** Numbers in the cells, where there is room: a table of two attributes. */
+  /** Numbers in the cells, if there is room. */
   #numbers() {
-    const texts = this.values.map((row, j) => row.map((_, i) => this.#told(i, j)));
+    const texts = this.values.map((row, j) => row.map((_, i) => this.#number(i, j)));
     const longest = Math.max(...texts.flat().map((each) => each.length));
     if (this.width < longest * LETTER + 4 || this.height < 18) return [];
     const { lower } = this.data;
-    const isDark = (i, j) => lower[j][i] > 0 && this.values[j][i] >= this.most * (4 / COLOURS.length) ** 2;
+    const isDeep = (i, j) => lower[j][i] > 0 && this.values[j][i] >= this.most * (4 / SHADES) ** 2;
     const place = (i, j) => [this.left + (i + 0.5) * this.width, TOP + (j + 0.5) * this.height + 4];
     return this.values.flatMap((row, j) =>
       row.map((_, i) =>
         text(...place(i, j), texts[j][i], {
-          "text-anchor": "middle", fill: isDark(i, j) ? "#ffffff" : "#1d2733",
-          "fill-opacity": lower[j][i] > 0 ? 1 : 0.6, "pointer-events": "none",
+          class: `tick shade-${isDeep(i, j) ? 0 : SHADES - 1}${lower[j][i] > 0 ? "" : " pale"}`,
+          "text-anchor": "middle", "pointer-events": "none",
         }),
       ),
     );
-  }
-
-  #outlines(blocks) {
-    const line = ([x1, x2, y1, y2]) =>
-      box(
-        this.left + x1 * this.width, TOP + y1 * this.height, (x2 - x1) * this.width, (y2 - y1) * this.height,
-      );
-    return blocks.length
-      ? [
-          element("path", {
-            class: "blocks", d: blocks.map(line).join(""), fill: "none", stroke: "#0b7fab",
-            "stroke-width": 0.5,
-          }),
-        ]
-      : [];
   }
 
   #names() {
@@ -149,11 +127,12 @@ export class Heatmap {
     const longest = Math.max(...a.labels.map((label) => widthOf(label, 11)));
     const wide = Math.max(1, Math.ceil(Math.min(48, longest + 6) / this.width));
     const room = wide * this.width - 4;
-    // A name for every cell stands in its middle; one for several at their beginning.
+    // A name of one cell is centred; a name of several cells starts at the first.
     const place = (i) => this.left + (wide === 1 ? i + 0.5 : i) * this.width;
     const anchor = wide === 1 ? { "text-anchor": "middle" } : {};
     const down = shortened(b.labels, MOST_LETTERS * 6, 11);
-    const across = shortened(a.labels, room, 11);
+    const names = wide > 1 && a.edges ? a.labels.map((label) => bound(label, false)) : a.labels;
+    const across = shortened(names, room, 11);
     const right = { "text-anchor": "end" };
     return [
       ...down.flatMap((label, j) =>
@@ -167,25 +146,22 @@ export class Heatmap {
     ];
   }
 
-  /**
-   * Two rows of colours: as they are, and pale. The scale is that of square roots, so half-way stands for a
-   * quarter.
-   */
+  /** Two rows of colours, full and pale. On the square-root scale the middle is a quarter of the maximum. */
   #legend() {
-    const swatch = (k, y, opacity) =>
+    const swatch = (k, y, look) =>
       element("rect", {
-        x: this.left + k * SWATCH, y, width: SWATCH, height: 8, fill: COLOURS[k], "fill-opacity": opacity,
+        class: `shade-${k}${look}`, x: this.left + k * SWATCH, y, width: SWATCH, height: 8,
       });
+    const swatches = (y, look) => Array.from({ length: SHADES }, (_, k) => swatch(k, y, look));
     const whole = { row: "the row", column: "the column", all: "all" }[this.whole];
-    const end = this.left + COLOURS.length * SWATCH;
+    const end = this.left + SHADES * SWATCH;
     const y = this.bottom + 28;
     return [
-      element("rect", { x: this.left, y, width: COLOURS.length * SWATCH, height: 18, fill: "#ffffff" }),
-      ...COLOURS.map((_, k) => swatch(k, y, 1)),
-      ...COLOURS.map((_, k) => swatch(k, y + 10, PALE)),
+      ...swatches(y, ""),
+      ...swatches(y + 10, " pale"),
       text(this.left, y + 46, `pale: cannot be distinguished from 0${whole ? `; percent of ${whole}` : ""}`),
       text(this.left, y + 31, "0"),
-      text(this.left + (COLOURS.length * SWATCH) / 2, y + 31, this.#tick(this.most / 4), {
+      text(this.left + (SHADES * SWATCH) / 2, y + 31, this.#tick(this.most / 4), {
         "text-anchor": "middle",
       }),
       text(end, y + 31, `${this.#tick(this.most)}${this.whole === "records" ? " records" : ""}`, {
@@ -194,7 +170,7 @@ export class Heatmap {
     ];
   }
 
-  /** Put the mark on cells and read the last one. */
+  /** Mark the cells between two, and read the first one in words. */
   #point([i, j], [i0, j0] = [i, j]) {
     const { a, b, answer: { estimate, lower, upper } } = this;
     this.cell = [i, j];
@@ -204,15 +180,15 @@ export class Heatmap {
     set(this.mark, "height", String(tidy((Math.abs(j - j0) + 1) * this.height)));
     set(this.mark, "visibility", "visible");
     const ends = [estimate[j][i], lower[j][i], upper[j][i]];
-    const told = [`${b.labels[j]} × ${a.labels[i]}: ${about(...ends)}`];
-    if (ends[1] <= 0 && ends[0] > 0) told.push("not distinguishable from 0");
+    const words = [`${b.labels[j]} × ${a.labels[i]}: ${about(...ends)}`];
+    if (ends[1] <= 0 && ends[0] > 0) words.push("not distinguishable from 0");
     const whole = { row: `${b.name} ${b.labels[j]}`, column: `${a.name} ${a.labels[i]}`, all: "all" };
     const { data } = this;
     if (this.whole !== "records")
-      told.push(
+      words.push(
         `${percentWords(data.estimate[j][i], data.lower[j][i], data.upper[j][i])} of ${whole[this.whole]}`,
       );
-    this.onRead(told.join(", "));
+    this.onRead(words.join(", "));
   }
 
   #clamped(i, j) {
@@ -234,7 +210,7 @@ export class Heatmap {
     this.onPick([Math.min(i, i0), Math.max(i, i0)], [Math.min(j, j0), Math.max(j, j0)]);
   }
 
-  /** onRead(words) is told of the cell pointed at, onPick(columns, rows) of those chosen: [first, last]. */
+  /** onRead(words): callback for the cell pointed at; onPick(columns, rows): for the selected ranges. */
   listen(onRead, onPick) {
     Object.assign(this, { onRead, onPick });
     let start = null;

@@ -1,11 +1,11 @@
-// What every chart shows: records, percent, the rate of an outcome, or the mean of a number.
+// The control “Show”: charts show records, percent, the rate of an outcome, or the mean of a number.
 
 import { choose, element, selectOf } from "./parts.js";
 
 const KINDS = [["records", "records"], ["percent", "percent"], ["rate", "rate of …"], ["mean", "mean of …"]];
 
 export class MeasureControl {
-  /** changed(): told that something else is to be shown. */
+  /** changed: callback for a new measure. */
   constructor(root, changed) {
     const on = (update) => () => {
       update?.();
@@ -26,10 +26,9 @@ export class MeasureControl {
     this.offered = { records: [], percent: [], rate: rates, mean: means };
     for (const option of this.kind.options)
       option.disabled = ["rate", "mean"].includes(option.value) && !this.offered[option.value].length;
-    this.take({});
+    this.restore({});
   }
 
-  /** What is chosen. */
   get measure() {
     const kind = this.kind.value;
     if (kind === "records" || kind === "percent") return { kind };
@@ -38,8 +37,8 @@ export class MeasureControl {
     return { kind, attribute: this.outcome.value, code: Number(this.value.value), missing };
   }
 
-  /** Choose what a link says, as far as the view has it. */
-  take({ kind, attribute, code, missing }) {
+  /** Restore the measure from a link, as far as the view has it. */
+  restore({ kind, attribute, code, missing }) {
     this.kind.value = "records";
     choose(this.kind, kind);
     if (!this.offered[this.kind.value].length && !["records", "percent"].includes(this.kind.value))
@@ -51,7 +50,7 @@ export class MeasureControl {
     this.missing.checked = missing === "no";
   }
 
-  /** The attributes that the measure can be of: those with two values first. */
+  /** List the attributes that can be measured. The default is one with two values. */
   #offer() {
     const all = this.offered[this.kind.value];
     const before = this.outcome.value;
@@ -71,7 +70,7 @@ export class MeasureControl {
     const values = isRate ? (attribute?.literals ?? []) : [];
     this.value.hidden = !isRate;
     this.value.replaceChildren(...values.map((_, i) => element("option", { value: i }, attribute.labels[i])));
-    if (attribute?.kind === "boolean") this.value.value = "1";
+    if (values.length === 2) this.value.value = "1"; // usually “yes” or “true”
     this.missingLabel.hidden = !isRate || !attribute?.nullable;
   }
 }

@@ -1,11 +1,11 @@
-// A button that opens to things to do. Not a list: in those, an arrow key alone would already do it.
+// A menu button. It is not a <select>, where an arrow key alone would trigger an action.
 
 import { saveExhibit } from "./exhibit.js";
 import { element } from "./parts.js";
 
-const EDGE = 8; // pixels between a menu and the end of the window
+const EDGE = 8; // pixels between a menu and the edge of the viewport
 
-/** items(): what there is to do at the moment, each [text, name for screen readers, what it does]. */
+/** items(): the current items as [text, accessible name, action]. */
 export function menu(label, face, items) {
   const opener = element("summary", { "aria-label": label, title: label }, face);
   const list = element("div", { tabindex: -1 });
@@ -46,7 +46,7 @@ export function menu(label, face, items) {
   return made;
 }
 
-/** What can be done with what is shown: save it, copy what says the same. */
+/** A menu to save an exhibit, copy its SQL, or copy a link. */
 export function exhibitMenu(page, what, face, exhibitOf, kinds = ["PNG", "SVG", "CSV"], more = () => []) {
   const withExhibit = (act) => () => {
     const exhibit = exhibitOf();

@@ -1,21 +1,20 @@
-// What a chart shows, in numbers and words: everything that is drawn, saved, read aloud and written to files
-// comes from here.
+// The model of a chart, in numbers and words. Drawings, saved files and screen-reader texts all use it.
 
 import { about, bound, describing, percentWords, percents, rounded, short, ticksBetween } from "./parts.js";
 import { topOf } from "./plot.js";
 
-const LINE_FROM = 12; // dates in so many bars are a line
-const MOST_NAMES = 34; // letters of all names together that have room beside each other
-const LARGE = 10_000; // from here on numbers under an axis are written in short
-const NOTHING = 0.2; // a count below this part of its upper end has no distribution worth drawing
-const VAGUE = 0.8; // an interval of so much of what is possible says nothing
+const LINE_FROM = 12; // date bars from which the chart is a line
+const MOST_NAMES = 34; // letters of all tick labels together that fit beside each other
+const LARGE = 10_000; // ticks from this size on are abbreviated
+const NOTHING = 0.2; // a total below this share of its upper end has no distribution worth drawing
+const VAGUE = 0.8; // an interval wider than this share of the possible range is uninformative
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
-/** Whether a measure is of an outcome, not a number of records. */
+/** True for rates and means, false for numbers of records. */
 export const isMeasured = ({ kind }) => kind === "rate" || kind === "mean";
 
-/** What a measure is called: "records", "percent", "rate of readmitted = true", "mean of age". */
+/** The name of a measure: "records", "percent", "rate of readmitted = true", "mean of age". */
 export function nameOf({ kind, attribute, code, missing }, attributeOf) {
   if (kind === "records" || kind === "percent") return kind;
   const measured = attributeOf(attribute);
@@ -24,10 +23,10 @@ export function nameOf({ kind, attribute, code, missing }, attributeOf) {
   return `rate of ${attribute} = ${measured.labels[code]}${missingWords}`;
 }
 
-/** The unit that bars are drawn in: that of the measure, but percent where an attribute measures itself. */
+/** The measure that bars show: percent where an attribute is itself the measured one. */
 const kindOf = ({ share, value }, { kind }) => (value ? kind : share ? "percent" : "records");
 
-/** Values with their ends in the unit of the axis, bar by bar; null for one that is not known. */
+/** [value, lower, upper] per bar in the unit of the axis; null if unknown. */
 function spansOf(data, kind) {
   if (kind === "records") return data.estimate.map((value, i) => [value, data.lower[i], data.upper[i]]);
   const { estimate, lower, upper } = kind === "percent" ? data.share : data.value;
@@ -38,7 +37,7 @@ function spansOf(data, kind) {
   );
 }
 
-/** The values to compare with, scaled to the same total where they count records. */
+/** The values to compare with. Counts are scaled to the same total. */
 function othersOf(other, data, kind) {
   if (!other) return null;
   const times = kind === "rate" ? 100 : 1;
@@ -49,15 +48,15 @@ function othersOf(other, data, kind) {
   return base > 0 ? other.estimate.map((value) => (value * all) / base) : null;
 }
 
-/** A value and the ends of its interval, in the unit of the axis, as text. */
+/** A value and the ends of its interval, in the unit of the axis, as texts. */
 export const textsOf = (span, kind) =>
   kind === "records" || kind === "mean"
     ? rounded(...span, Number(kind === "records"))
     : percents(...span.map((end) => end / 100));
 
 /**
- * groups: what each bar gathers; data: an answer of the engine; other: one to compare with; measure: what is
- * shown; range: least and greatest possible value of a mean; listed: the bars that are shown, in order.
+ * groups: codes of each bar; data: answer of the engine; other: answer to compare with; range: smallest and
+ * largest possible mean; listed(bars, isSorted): the bars to show, in order; top: minimum end of the axis.
  */
 export function modelOf(chart) {
   const { attribute, groups, data, filter, other, measure, look, difference, listed, range, top } = chart;
@@ -77,7 +76,7 @@ export function modelOf(chart) {
     isDifferent: difference?.lower[i] > 0 || difference?.upper[i] < 0, other: others?.[i] ?? null,
   }));
   const shown = listed(bars, look.isSorted);
-  const isRows = !attribute.ends;
+  const isRows = !attribute.edges;
   const model = {
     attribute, kind, bars: shown, isRows, isPoints: !isCount,
     isLine: attribute.kind === "datetime" && groups.length >= LINE_FROM,
@@ -90,12 +89,12 @@ export function modelOf(chart) {
   return { ...model, axis: axisOf(model, shown, look.isLog, top) };
 }
 
-/** Whether a count is so small beside its interval that a distribution would be one of noise. */
+/** True if a total is so small that its distribution would be mostly noise. */
 const isNothing = ({ estimate, lower, upper }) => lower <= 0 && estimate <= NOTHING * upper;
 
 function flatWords({ estimate, lower, upper }) {
-  const [told, , most] = rounded(estimate, lower, upper);
-  return upper <= 0 ? "no records" : `${told}, at most ${most}`;
+  const [count, , most] = rounded(estimate, lower, upper);
+  return upper <= 0 ? "no records" : `${count}, at most ${most}`;
 }
 
 function axisOf({ kind, overall, flat }, bars, isLog, top = 0) {
@@ -116,14 +115,15 @@ function axisOf({ kind, overall, flat }, bars, isLog, top = 0) {
   return { from: 0, to: unit === "%" ? Math.min(100, most) : most, isLog, unit };
 }
 
-export function isOff(attribute, { first, last }, filter) {
+/** True if the filter on its own attribute excludes a bar. */
+function isOff(attribute, { first, last }, filter) {
   if (!filter) return false;
   if (filter.missing && attribute.nullable && first === attribute.labels.length - 1) return false;
   if (filter.range) return last < filter.range[0] || first > filter.range[1];
   return filter.missing ? true : !filter.codes.includes(first);
 }
 
-/** The first and last bar that a range of codes meets, and where it begins and ends, counted in bars. */
+/** The first and last bar that a range of codes overlaps, and the ends of the range in units of bars. */
 function brushed(groups, [first, last]) {
   const start = groups.findIndex((group) => group.last >= first);
   const end = groups.findLastIndex((group) => group.first <= last);
@@ -131,7 +131,7 @@ function brushed(groups, [first, last]) {
   return { bars: [start, end], from: place(start, first), to: place(end, last + 1) };
 }
 
-/** Runs of neighbours in a sorted chart whose order is uncertain, as [first, last]. */
+/** Runs [first, last] of neighbours in a sorted chart whose order is uncertain. */
 function uncertain(bars) {
   const runs = [];
   for (let i = 0; i + 1 < bars.length; i++) {
@@ -145,7 +145,7 @@ function uncertain(bars) {
 
 const isNumeric = ({ kind }) => kind === "integer" || kind === "real";
 
-/** Ticks of large numbers in short: 2K, 7.5K, 100K+. */
+/** Abbreviate ticks of large numbers: 2K, 7.5K, 100K+. */
 function shortened(ticks) {
   const parsed = ticks.map(({ text }) => /^(-?[\d.]+)(\+?)$/.exec(text));
   const texts = parsed.map((parts, i) => (parts ? short(Number(parts[1])) + parts[2] : ticks[i].text));
@@ -154,10 +154,10 @@ function shortened(ticks) {
   return ticks.map((tick, i) => ({ ...tick, text: texts[i] }));
 }
 
-/** Names under the bars of an ordered attribute: all of a few, or round numbers or dates, and the last. */
+/** Ticks of an ordered attribute: all bars if they are few, else round numbers or dates, and the last bar. */
 function ticksUnder(attribute, groups) {
-  const { kind, ends, unequal } = attribute;
-  const n = groups.filter(({ first }) => first < ends.length - 1).length;
+  const { kind, edges, unequal } = attribute;
+  const n = groups.filter(({ first }) => first < edges.length - 1).length;
   const none = ({ first }) => ({ place: n + 0.5, text: "?", code: first, rank: 3 });
   const missing = groups.slice(n).map(none);
   const at = (i, text, rank = 0) => ({ place: i + 0.5, text, code: groups[i].first, rank });
@@ -171,19 +171,19 @@ function ticksUnder(attribute, groups) {
     const some = Array.from({ length: Math.ceil(n / every) }, (_, k) => k * every).filter((i) => i < n - 1);
     return shortened([...some.map((i) => at(i, name(i))), last, ...missing]);
   }
-  const edges = groups.slice(0, n).map(({ first }) => Number(ends[first]));
+  const starts = groups.slice(0, n).map(({ first }) => edges[first]);
   const isSingle = kind === "integer" && groups.every(({ label }) => !/ to /.test(label));
-  const round = ticksBetween(edges[0], edges.at(-1), 5).flatMap((value) => {
-    const i = edges.findLastIndex((edge) => edge <= value + 1e-9);
-    if (i < 0) return [];
-    const next = edges[i + 1] ?? value + 1;
-    const inside = isSingle ? 0.5 : (value - edges[i]) / (next - edges[i]);
+  const round = ticksBetween(starts[0], starts.at(-1), 5).flatMap((value) => {
+    const i = starts.findLastIndex((start) => start <= value + 1e-9);
+    if (i < 0 || i === n - 1) return [];
+    const next = starts[i + 1] ?? value + 1;
+    const inside = isSingle ? 0.5 : (value - starts[i]) / (next - starts[i]);
     return [{ place: i + inside, text: String(value), code: groups[i].first, rank: value === 0 ? 1 : 0 }];
   });
   return shortened([...round, last, ...missing]);
 }
 
-/** What a bar says, line by line: the value, its interval, and what it is compared with. */
+/** A bar in words, line by line: the value, its interval, and what it is compared with. */
 export function wordsOf(model, bar, { data, other, difference, names, measure, attributeOf }) {
   const i = bar.index;
   const counted = about(data.estimate[i], data.lower[i], data.upper[i]);
@@ -221,9 +221,9 @@ function otherWords({ kind }, { other }, total) {
 }
 
 /** "A − B: 3.2 points (likely 1.1 to 5.3)". */
-export function differenceWords({ estimate, lower, upper }, i, names) {
-  const [told, low, high] = rounded(100 * estimate[i], 100 * lower[i], 100 * upper[i], 0.01);
-  return `${names.join(" − ")}: ${told} points (likely ${low} to ${high})`;
+function differenceWords({ estimate, lower, upper }, i, names) {
+  const [points, low, high] = rounded(100 * estimate[i], 100 * lower[i], 100 * upper[i], 0.01);
+  return `${names.join(" − ")}: ${points} points (likely ${low} to ${high})`;
 }
 
 /** The title of a chart: "Records by age (Age at admission, years)". */

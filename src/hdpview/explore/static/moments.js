@@ -1,28 +1,34 @@
 // Functions of an attribute's codes, and their moments under a margin: the share of records at each code.
 //
 // A function of an attribute's codes is a Float64Array with a number per code, or a point: 0 but at one code.
-// Its property `condition` is a text that only functions of the same condition share. Its property `open`, of
-// functions that count records with values: the share of each bin that is asked for, the value of a record
-// there, and the spread of values inside the bin; null where nothing inside bins is to be allowed for.
+// Its property `condition` is a text that only functions of the same condition share. Functions that weight
+// records by values have a property `open`: the share of each bin that counts, the value of a record there,
+// and the spread of values inside the bin; null if there is no uncertainty inside bins.
 // A box is a Map from attributes to functions; attributes that it does not name are free.
 
 export const isPoint = (f) => !(f instanceof Float64Array);
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
 
+/** The mean of a function by weights of noise at each code or bin. */
+export function meanByNoise(f, kept) {
+  const all = Math.max(sum(kept), 1e-300);
+  if (isPoint(f)) return (kept[f.code] * f.value) / all;
+  return f.reduce((total, value, i) => total + kept[i] * value, 0) / all;
+}
+
 /**
- * Energy of two functions, as codes.py has it; null stands for the constant 1. kept: weights of noise at each
+ * Energy of two functions, as in codes.py; null stands for the constant 1. kept: weights of noise at each
  * code or bin.
  */
 export function energy(f, g, kept) {
-  const n = kept.length;
   if (f === null || g === null) return 0;
-  if (f === g && isPoint(f)) return f.value ** 2 * (kept[f.code] * (1 - 2 / n) + sum(kept) / n ** 2);
-  const [one, other] = [f, g].map((h) => dense(h, n));
-  const [plain, otherPlain] = [sum(one) / n, sum(other) / n];
-  return kept.reduce((total, weight, i) => total + weight * (one[i] - plain) * (other[i] - otherPlain), 0);
+  if (f === g && isPoint(f)) return f.value * kept[f.code] * (f.value - meanByNoise(f, kept));
+  const [one, other] = [f, g].map((h) => dense(h, kept.length));
+  const [mean, otherMean] = [one, other].map((h) => meanByNoise(h, kept));
+  return kept.reduce((total, weight, i) => total + weight * (one[i] - mean) * (other[i] - otherMean), 0);
 }
 
-/** The weighted sum of products of what two functions deviate from their means over records. */
+/** The weighted sum of products of two functions' deviations from their means over records. */
 export function covariance(f, g, means, weight) {
   if (f === null || g === null) return 0;
   const square = sum(weight) * means[0] ** 2;
@@ -31,7 +37,7 @@ export function covariance(f, g, means, weight) {
   return weight.reduce((total, own, i) => total + own * (one[i] - means[0]) * (other[i] - means[1]), 0);
 }
 
-/** How much groups may depart from independence, by their shares of the records, as codes.py has it. */
+/** How much groups may depart from independence, by their shares of the records, as in codes.py. */
 export function unlike(shares, rareShare) {
   const found = shares.map((share) => share ** 2 / (share + rareShare));
   const largest = shares.indexOf(shares.reduce((most, share) => Math.max(most, share), 0));
@@ -48,7 +54,7 @@ export function dense(f, size) {
   return found;
 }
 
-/** A way to gather codes in bins: each code's bin and its share of the bin, and each bin's of the records. */
+/** A binning: each code's bin and its share of the bin, and each bin's share of the records. */
 export function binning(binOfCode, margin) {
   const nBins = Math.max(...binOfCode) + 1;
   const ofBin = new Float64Array(nBins);
@@ -57,7 +63,7 @@ export function binning(binOfCode, margin) {
     ofBin[bin] += margin[code];
     nCodes[bin] += 1;
   });
-  // In a bin without records all codes count alike.
+  // In a bin without records, all codes have equal weight.
   const share = margin.map((value, code) =>
     ofBin[binOfCode[code]] > 0 ? value / ofBin[binOfCode[code]] : 1 / nCodes[binOfCode[code]],
   );
@@ -75,8 +81,8 @@ export function averaged(f, { binOfCode, share, ofBin }) {
 }
 
 /**
- * What two functions both leave open inside bins, per squared total: of bins that they cut through, and of
- * values that differ inside bins.
+ * The uncertainty of two functions inside bins, per squared total: from cut bins, and from values that differ
+ * inside bins.
  */
 export function insideBins(f, g, margin) {
   if (f === null || g === null || f.open === null || g.open === null) return 0;
@@ -95,14 +101,14 @@ function insideBinsOfValues(f, g, margin, shared) {
   for (const code of codes) {
     const [one, other] = [openAt(f, code), openAt(g, code)];
     cut += shared(one.share, other.share) * one.value * other.value * margin[code] ** 2;
-    // Records of all bins may lie to the same side, as where values are rounded.
+    // Records of all bins may lie on the same side, for example if values are rounded.
     spreads[0] += one.share * one.spread * margin[code];
     spreads[1] += other.share * other.spread * margin[code];
   }
   return cut + spreads[0] * spreads[1];
 }
 
-/** What a function leaves open at a code: the share that is asked for, the value there, and its spread. */
+/** The uncertainty of a function at a code: the share that counts, the value there, and its spread. */
 function openAt(f, code) {
   if (!f.open) return { share: isPoint(f) ? f.value : f[code], value: 1, spread: 0 };
   if (isPoint(f)) return f.open;

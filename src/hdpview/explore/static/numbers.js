@@ -1,12 +1,16 @@
-// Values of numbers and their quantiles, as hdpview/query/question/quantities.py and
-// hdpview/query/interval/spans.py have them.
+// Values and quantiles of binned numbers, equivalent to hdpview/query/question/quantities.py and
+// hdpview/query/interval/statistics.py.
 
 import { isPoint } from "./moments.js";
 
-const NOTHING = 1e-9; // an estimated count below this is 0, but for rounding
-const N_PLACES = 12; // looked at together in a search for quantiles, as in Python
+const NOTHING = 1e-9; // estimated counts below this are 0 up to rounding
+const POINTS_PER_BIN = 60; // points that represent a bin, as in the SQL evaluator
+const MAX_WHOLE_POINTS = 64; // points of a bin of whole numbers
+const MAX_POINTS = 100_000; // points of all bins together
+const SLACK = 1e-7; // ranks that differ by less are equal
+const PLACES = 11; // codes that one step of the search for a quantile's interval looks at
 
-/** What the codes of a number stand for: a bin for its middle, a missing value for nothing. */
+/** The values that an attribute's codes represent: midpoints of bins; missing values have none. */
 export function valuesOf(attribute) {
   const { edges, kind, nValues, size, single } = attribute;
   const whole = Number(kind !== "real");
@@ -31,7 +35,7 @@ export function valuesOf(attribute) {
   };
 }
 
-/** A function of an attribute's codes, none for the constant 1, that counts records with their values. */
+/** Multiply a function of an attribute's codes (undefined: the constant 1) by the values. */
 function valued(f, value, spread) {
   if (f !== undefined && isPoint(f)) {
     const { code, condition } = f;
@@ -39,69 +43,54 @@ function valued(f, value, spread) {
     return { code, condition, value: f.value * value[code], open };
   }
   const share = f ?? new Float64Array(value.length).fill(1);
-  const found = share.map((own, code) => own * value[code]);
-  found.condition = f?.condition ?? "all";
-  found.open = { share, value, spread };
-  return found;
+  const product = share.map((own, code) => own * value[code]);
+  product.condition = f?.condition ?? "all";
+  product.open = { share, value, spread };
+  return product;
 }
 
-/** The first place of rising numbers that is at least, or with `beyond` above, a number. */
-function firstReaching(numbers, least, beyond = false) {
-  const found = numbers.findIndex((number) => (beyond ? number > least : number >= least));
-  return found < 0 ? numbers.length : found;
+/** Values assumed for the records of a bin: evenly spaced, or every whole number of a narrow bin. */
+function pointsOf({ edges, kind }, code) {
+  const [low, width, n] = [edges[code], edges[code + 1] - edges[code], edges.length - 1];
+  const few = Math.min(Math.max(Math.floor(MAX_POINTS / n), 4), POINTS_PER_BIN);
+  if (kind !== "integer") return Array.from({ length: few }, (_, i) => low + (width * (i + 0.5)) / few);
+  const most = Math.min(width, n <= Math.floor(MAX_POINTS / MAX_WHOLE_POINTS) ? MAX_WHOLE_POINTS : few);
+  return Array.from({ length: most }, (_, i) =>
+    low + (most === width ? i : Math.floor((i * (width - 1)) / (most - 1))),
+  );
 }
 
-/**
- * The quantile of a histogram, NaN of an empty one. Between single whole numbers as databases compute it,
- * inside bins by proportion.
- */
-export function quantileOf(counts, { edges, kind, single }, share) {
-  const running = [];
-  for (const count of counts) running.push((running.at(-1) ?? 0) + count);
-  const total = running.at(-1);
+/** The quantile of a histogram as SQL computes it; NaN for an empty one. */
+export function quantileOf(counts, attribute, share) {
+  const total = counts.reduce((sum, count) => sum + count, 0);
   if (total <= NOTHING) return NaN;
-  const last = counts.length - 1;
-  if (single) {
-    const rank = Math.max(share * (total - 1), 0);
-    const [below, above] = [Math.floor(rank + 1e-9), Math.ceil(rank - 1e-9)]
-      .map((place) => Math.min(place, total - 1e-6))
-      .map((place) => edges[Math.min(firstReaching(running, place + 1e-7, true), last)]);
-    return below + (above - below) * (rank - Math.floor(rank + 1e-9));
-  }
-  const code = Math.min(firstReaching(running, share * total), last);
-  const inside = counts[code] > 0 ? (share * total - (running[code] - counts[code])) / counts[code] : 0.5;
-  const [start, end] = [edges[code], edges[code + 1]];
-  const place = start + (end - start) * Math.min(Math.max(inside, 0), 1);
-  return kind === "integer" ? Math.min(place, end - 1) : place;
+  const at = (place) => {
+    const reached = Math.min(place, total - 1e-6) + SLACK;
+    let [code, below] = [0, 0];
+    while (code < counts.length - 1 && below + counts[code] <= reached) below += counts[code++];
+    const points = pointsOf(attribute, code);
+    return points.at(points.findIndex((_, i) => below + (counts[code] * (i + 1)) / points.length > reached));
+  };
+  const rank = Math.max(share * (total - 1), 0);
+  const first = Math.floor(rank + SLACK);
+  const [below, above] = [at(first), at(Math.ceil(rank - SLACK))];
+  return below + (above - below) * Math.min(Math.max(rank - first, 0), 1);
 }
 
 /**
- * First and last code that may hold a quantile: where the share of records up to there may, and must, reach
- * it. ends(code): upper and lower end of records up to a code, less the quantile's share of all.
+ * The first and last code that may contain a quantile. ends(code): upper and lower end of the records up to a
+ * code, minus the quantile's share of all records. The ends may turn back, so the places are those of Python.
  */
 export function codesAround(nCodes, ends) {
-  const known = new Map();
-  const reaches = (code, side) => {
-    if (!known.has(code)) known.set(code, ends(code));
-    return known.get(code)[side] >= 0;
-  };
-  return [0, 1].map((side) => firstCode(nCodes, (code) => reaches(code, side)));
-}
-
-/** The first code that reaches something, looked for at several places at a time. */
-function firstCode(nCodes, reaches) {
-  let low = 0;
-  let high = nCodes - 1;
-  while (low < high) {
-    const middle = Array.from(
-      { length: N_PLACES },
-      (_, i) => low + Math.floor((high - low) * ((i + 1) / (N_PLACES + 1))),
-    );
-    const found = middle.findIndex(reaches);
-    const first = found < 0 ? N_PLACES : found;
-    const places = [low - 1, ...middle, high];
-    high = places[first + 1];
-    low = Math.min(places[first] + 1, high);
-  }
-  return low;
+  return [0, 1].map((side) => {
+    let [low, high] = [0, nCodes - 1];
+    while (low < high) {
+      const step = (high - low) / PLACES;
+      const places = new Set(Array.from({ length: PLACES }, (_, k) => Math.trunc(k * step + low)));
+      const reached = [...places].find((code) => ends(code)[side] >= 0) ?? high;
+      low = Math.max(low, ...[...places].filter((code) => code < reached).map((code) => code + 1));
+      high = reached;
+    }
+    return low;
+  });
 }

@@ -1,4 +1,4 @@
-// The panel of two attributes: a heatmap.
+// The panel “Two attributes”: a heatmap.
 
 import { Heatmap } from "./heatmap.js";
 import { Panel } from "./panel.js";
@@ -6,18 +6,19 @@ import { choose, element, inferredNote, percents, rounded, say, selectOf, shown,
 import { between } from "./state.js";
 import { statementOf } from "./statements.js";
 
-const PICTURE = 50_000; // cells of a picture drawn unasked
-const MOST_CELLS = 250_000; // and of one that is asked for
+const FIRST_CELLS = 50_000; // maximum cells of the initial heatmap
+const MOST_CELLS = 250_000; // maximum cells of any heatmap
 const CELLS = [
   ["records", "records"], ["row", "percent of the row"], ["column", "percent of the column"],
   ["all", "percent of all"],
 ];
 
-/** The two attributes of the first picture: one that has an order, and one that makes no huge picture. */
+/** The initial attributes: an ordered one across, and one that keeps the heatmap small. */
 function firstPair(attributes) {
-  const across = attributes.find((a) => a.ends) ?? attributes[0];
+  const across = attributes.find((a) => a.edges) ?? attributes[0];
   const others = attributes.filter((a) => a !== across);
-  const down = others.find((b) => across.labels.length * b.labels.length <= PICTURE) ?? others[0] ?? across;
+  const isSmall = (b) => across.labels.length * b.labels.length <= FIRST_CELLS;
+  const down = others.find(isSmall) ?? others[0] ?? across;
   return [across.name, down.name];
 }
 
@@ -29,27 +30,23 @@ export class PairsPanel extends Panel {
     this.y = this.attributeList("Down", this.names, down);
     this.cell = element("div", { class: "quiet", id: "cell", "aria-live": "polite" });
     this.cells = selectOf("Cells show", CELLS, "records", () => this.changed());
-    this.blocks = element("input", { type: "checkbox", id: "blocks", onchange: () => this.changed() });
-    const hasBlocks = this.schema.made_of === "block";
-    const controls = ["across", this.x, "down", this.y, "show", this.cells];
-    if (hasBlocks) controls.push(element("label", {}, this.blocks, " draw the blocks"));
+    const controls = [["across", this.x], ["down", this.y], ["show", this.cells]];
     this.fill("the heatmap", controls, ["PNG", "SVG", "CSV"], this.cell);
     this.#read("");
   }
 
   look() {
-    return { x: this.x.value, y: this.y.value, blocks: this.blocks.checked, cells: this.cells.value };
+    return { x: this.x.value, y: this.y.value, cells: this.cells.value };
   }
 
-  take({ x, y, blocks, cells }) {
+  restore({ x, y, cells }) {
     choose(this.x, x);
     choose(this.y, y);
     choose(this.cells, cells);
-    this.blocks.checked = blocks === true;
   }
 
   #read(words) {
-    say(this.cell, words || "Point at a cell to read it, click it to filter by it.");
+    say(this.cell, words || "Point at a cell to read it. Click it to filter by it.");
   }
 
   async refresh() {
@@ -59,7 +56,7 @@ export class PairsPanel extends Panel {
       a === b
         ? "Choose two different attributes."
         : n > MOST_CELLS
-          ? `${shown(n)} cells are too many for a picture. Choose an attribute with fewer values.`
+          ? `${shown(n)} cells are too many for a heatmap. Choose an attribute with fewer values.`
           : null;
     if (why) {
       this.say(why, "quiet");
@@ -68,14 +65,11 @@ export class PairsPanel extends Panel {
     const turn = this.closer.turn;
     const where = this.page.state.where();
     const whole = this.cells.value;
-    const [answer, drawn] = await Promise.all([
-      this.ask("/api/pairs", { where, first: b.name, second: a.name, whole }, "pairs"),
-      this.blocks.checked ? this.ask("/api/blocks", { first: a.name, second: b.name }, "blocks") : null,
-    ]);
+    const answer = await this.ask("/api/pairs", { where, first: b.name, second: a.name, whole }, "pairs");
     if (!answer || turn !== this.closer.turn) return;
     const pick = (across, down) =>
       this.page.filterAll({ [a.name]: between(a, ...across), [b.name]: between(b, ...down) });
-    const makeMap = (width) => new Heatmap(a, b, answer, drawn?.blocks ?? [], width, whole);
+    const makeMap = (width) => new Heatmap(a, b, answer, width, whole);
     const map = makeMap(this.result.clientWidth);
     map.listen((words) => this.#read(words), pick);
     const wasFocused = document.activeElement === this.picture;
@@ -84,13 +78,6 @@ export class PairsPanel extends Panel {
       ...answer.notes,
       ...inferredNote(this.schema, [...new Set([a.name, b.name, ...this.page.filtered])]),
     ];
-    if (drawn)
-      notes.push(
-        drawn.of > drawn.blocks.length
-          ? `Lines: the ${shown(drawn.blocks.length)} largest of ${shown(drawn.of)} outlines of blocks.`
-          : `Lines: outlines of the view's blocks, ${shown(drawn.of)} different ones. Inside a block the ` +
-              `view holds one number.`,
-      );
     this.exhibit = this.#exhibitOf(a, b, map, makeMap, where, notes);
     this.result.replaceChildren(this.picture, ...notes.map((note) => element("p", { class: "quiet" }, note)));
     if (wasFocused) this.picture.focus();

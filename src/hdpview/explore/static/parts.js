@@ -1,4 +1,4 @@
-// What every part of the page uses: elements, and numbers and words for people.
+// Shared helpers: DOM elements, and numbers and words as people read them.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["svg", "rect", "line", "g", "text", "path", "circle", "title"]);
@@ -14,19 +14,19 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Set an attribute only if that changes it, so that the browser lays out and paints nothing else. */
+/** Set an attribute only if its value changes, which avoids needless layout and paint. */
 export function set(node, key, value) {
   if (node.getAttribute(key) !== value) node.setAttribute(key, value);
 }
 
-/** The same for an element's text. */
+/** Set an element's text only if it changes. */
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-const PATIENCE = 300; // milliseconds after which an element is dimmed
+const PATIENCE = 300; // milliseconds before an outdated element is dimmed
 
-/** What the work gives. While it takes long the element is dimmed: what it shows is not, or not yet, true. */
+/** Await some work. If it takes long, dim the element meanwhile, because its content is outdated. */
 export async function dimmed(node, work) {
   node.waits = (node.waits ?? 0) + 1;
   const late = setTimeout(() => node.classList.add("waiting"), PATIENCE);
@@ -39,7 +39,7 @@ export async function dimmed(node, work) {
   }
 }
 
-/** The columns of a value and the ends of its interval. */
+/** Names of the columns for a value and the ends of its interval. */
 export const three = (head) => [head, `${head}_lower`, `${head}_upper`];
 
 /** A table of texts. */
@@ -51,7 +51,7 @@ export function tableOf(heads, rows) {
   );
 }
 
-/** A list to choose from: options as [value, text], or values that are their own text. */
+/** A <select> element. options: [value, text] pairs, or values that are also the texts. */
 export function selectOf(label, options, chosen, onchange) {
   const made = element(
     "select", { "aria-label": label, ...(onchange && { onchange }) },
@@ -61,26 +61,26 @@ export function selectOf(label, options, chosen, onchange) {
   return made;
 }
 
-/** Choose what a link says, if the list has it. */
+/** Select a value if the list has it. */
 export function choose(list, value) {
   if ([...list.options].some((option) => option.value === value)) list.value = value;
 }
 
-// Made once: a format made for every number would take most of the time of a redraw.
+// Formatters are created once: creating one per number would dominate the time of a redraw.
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
-/** Short numbers for scales: 950, 3.2K, 1.5M. */
+/** Abbreviated numbers for axes: 950, 3.2K, 1.5M. */
 export const short = (x) => compact.format(x);
 
 export const shown = (x) =>
   Math.abs(x) >= 100 || Number.isInteger(x) ? whole.format(Math.round(x)) : tenths.format(x);
 
-/** A count of records with nothing after the point. */
+/** A count as a whole number. */
 export const inFull = (x) => whole.format(Math.round(x) || 0);
 
-/** To what a number is rounded whose interval has this half width: two digits of the width are left. */
+/** The rounding step for a number whose interval has this half width: keeps two digits of the width. */
 export const grain = (half, least = 1) =>
   Math.max(half > 0 ? 10 ** (Math.floor(Math.log10(half)) - 1) : 0.1, least);
 
@@ -89,23 +89,23 @@ const decimals = Array.from(
   (_, n) => new Intl.NumberFormat("en", { minimumFractionDigits: n, maximumFractionDigits: n }),
 );
 
-/** A value and the ends of its interval as text, rounded as the interval allows; `least` is 1 for counts. */
+/** A value and the ends of its interval as texts, rounded by the interval's width. least: minimum step. */
 export function rounded(value, lower, upper, least = 1) {
   const step = grain((upper - lower) / 2, least);
   const format = decimals[Math.min(6, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)))];
-  const [told, low, high] = [value, lower, upper].map((x) =>
+  const [middle, low, high] = [value, lower, upper].map((x) =>
     format.format(Math.sign(x) * Math.round(Math.abs(x) / step) * step || 0).replace("-", "−"),
   );
-  return [told, lower > 0 && step >= 1 && lower < step / 2 ? format.format(step) : low, high];
+  return [middle, lower > 0 && step >= 1 && lower < step / 2 ? format.format(step) : low, high];
 }
 
 /** "about 4,200 (likely 3,800 to 4,600)". */
 export function about(value, lower, upper, least = 1) {
-  const [told, low, high] = rounded(value, lower, upper, least);
-  return `about ${told} (likely ${low} to ${high})`;
+  const [middle, low, high] = rounded(value, lower, upper, least);
+  return `about ${middle} (likely ${low} to ${high})`;
 }
 
-/** A word for an answer, as query/errors/ends.py has it; unit: all records for counts, 1 for shares. */
+/** How useful an answer is, as in query/errors/ends.py. unit: all records for counts, 1 for shares. */
 export function usefulness({ usefulness: [ten, point] }, { estimate, lower, upper }, unit) {
   const reach = Math.max(upper - estimate, estimate - lower);
   const size = Math.abs(estimate);
@@ -113,20 +113,20 @@ export function usefulness({ usefulness: [ten, point] }, { estimate, lower, uppe
   return reach <= Math.max(size, 10 * point * unit) ? "rough" : "unknown";
 }
 
-const LEAST_PERCENT = 0.01;
+const LEAST_PERCENT = 0.01; // minimum rounding step of percentages
 
-/** A share and the ends of its interval in percent, rounded as the interval allows. */
+/** A share and the ends of its interval in percent, rounded by the interval's width. */
 export const percents = (share, lower, upper) =>
   rounded(100 * share, 100 * lower, 100 * upper, LEAST_PERCENT).map((text) => `${text}%`);
 
-/** "12.3% (likely 11% to 14%)"; of a share without an interval, the share. */
+/** "12.3% (likely 11% to 14%)", or "12%" for a share without an interval. */
 export function percentWords(share, lower, upper) {
   if (typeof lower !== "number" || typeof upper !== "number") return percent(share);
-  const [told, low, high] = percents(share, lower, upper);
-  return lower === upper ? told : `${told} (likely ${low} to ${high})`;
+  const [middle, low, high] = percents(share, lower, upper);
+  return lower === upper ? middle : `${middle} (likely ${low} to ${high})`;
 }
 
-/** A share without an interval of its own, in percent. */
+/** A share without an interval, in percent. */
 export function percent(share) {
   if (share > 0 && share < 0.0005) return "<0.1%";
   return `${share >= 0.0995 ? Math.round(100 * share) : Math.round(1000 * share) / 10}%`;
@@ -135,34 +135,34 @@ export function percent(share) {
 /** "1 block", "2,234 blocks". */
 export const counted = (n, what) => `${whole.format(n)} ${what}${n === 1 ? "" : "s"}`;
 
-/** Numbers beyond imagination: 400, 48,000, 1.1 × 10¹³. */
+/** Large numbers: 400, 48,000, 1.1 × 10¹³. */
 export function huge(x) {
   if (x < 1e6) return whole.format(x);
   const [digits, power] = x.toExponential(1).split("e+");
   return `${digits} × 10${[...power].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 }
 
-/** Of a bin such as "500 to 1000" the beginning or the end; "95 or more" has no end of its own. */
+/** Start or end of a bin such as "500 to 1000"; other labels, such as "95 or more", stay unchanged. */
 export const bound = (label, atEnd) => /^(.+) to (.+)$/.exec(label)?.[atEnd ? 2 : 1] ?? label;
 
-/** Labels of bins in one notation: [500, 1000) and 10–19 are "500 to 1000" and "10 to 19". */
+/** A bin's label in plain notation: [500, 1000) and 10–19 become "500 to 1000" and "10 to 19". */
 const plain = (label) =>
   label.replace(/^(?:\[(.+), (.+)[)\]]|(-?\d+)–(-?\d+))$/, (_, a, b, c, d) => `${a ?? c} to ${b ?? d}`);
 
-/** The same in a sentence. */
+/** The same for the bins in a sentence. */
 export const plainNote = (text) => text.replace(/\[([-\d.]+), ([-\d.]+)[)\]]/g, "$1 to $2");
 
-/** Labels as people read them: the last bin of a number also holds what lies beyond it. */
-function plainLabels({ labels, kind, nullable, ends }) {
-  const told = labels.map(plain);
-  if (!["integer", "real"].includes(kind)) return told;
+/** Readable labels. The outer bins of a number are open, because they also count values beyond the bounds. */
+function plainLabels({ labels, kind, nullable, edges }) {
+  const readable = labels.map(plain);
+  if (!["integer", "real"].includes(kind)) return readable;
   const last = labels.length - 1 - Number(nullable);
-  told[last] = `${bound(told[last], false)} or more`;
-  if (last > 0 && Number(ends[0]) !== 0) told[0] = `${bound(told[0], true)} or less`;
-  return told;
+  readable[last] = `${bound(readable[last], false)} or more`;
+  if (last > 0 && edges[0] !== 0) readable[0] = `${bound(readable[0], true)} or less`;
+  return readable;
 }
 
-/** Give the attributes of a schema labels as people read them; statements need the raw ones. */
+/** Replace the labels of a schema by readable ones, and keep the raw ones for SQL. */
 export function makeReadable({ attributes }) {
   for (const attribute of attributes) {
     attribute.rawLabels = attribute.labels;
@@ -173,17 +173,11 @@ export function makeReadable({ attributes }) {
 /** The label and the unit that the schema gives an attribute: "Age at admission, years". */
 export const describing = ({ label, unit }) => [label, unit].filter(Boolean).join(", ");
 
-/** A text of at most n characters that keeps its beginning and its end. */
-export const brief = (text, n) =>
-  text.length > n
-    ? `${text.slice(0, Math.ceil((n - 1) / 2))}…${text.slice(-Math.floor((n - 1) / 2))}`
-    : text;
-
 export const FONT = 'system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const widths = new Map();
 let pen = null;
 
-/** How wide a text is, in pixels. */
+/** Width of a text in pixels. */
 export function widthOf(text, size = 12) {
   const key = `${size} ${text}`;
   if (!widths.has(key)) {
@@ -195,14 +189,15 @@ export function widthOf(text, size = 12) {
   return widths.get(key);
 }
 
-function fitting(text, width, size, cut = brief) {
+function fitting(text, width, size) {
   if (widthOf(text, size) <= width) return text;
+  const cut = (n) => `${text.slice(0, n - 1)}…`;
   let n = Math.max(2, Math.floor((text.length * width) / widthOf(text, size)));
-  while (n > 2 && widthOf(cut(text, n), size) > width) n -= 1;
-  return cut(text, n);
+  while (n > 2 && widthOf(cut(n), size) > width) n -= 1;
+  return cut(n);
 }
 
-/** Labels shortened to fit a width, no two of them alike: those that would be are cut before they differ. */
+/** Shorten labels to a width in pixels but keep them distinct: similar labels keep the part that differs. */
 export function shortened(labels, width, size = 12) {
   const cuts = labels.map((label) => fitting(label, width, size));
   return cuts.map((text, i) => {
@@ -211,29 +206,30 @@ export function shortened(labels, width, size = 12) {
     let same = 0;
     while (alike.some((label) => label[same] === labels[i][same]) && same < labels[i].length) same += 1;
     const from = Math.max(0, same - 2);
-    const atEnd = (label, n) => `${label.slice(0, n - 1)}…`;
-    const tail = (label) => fitting(`${label.slice(0, 2)}…${label.slice(from)}`, width, size, atEnd);
-    const told = tail(labels[i]);
-    return alike.map(tail).includes(told) ? `${i + 1}: ${fitting(labels[i], width - 18, size)}` : told;
+    const tail = (label) => {
+      const joined = (n) => `${label.slice(0, n)}…${label.slice(from)}`;
+      let n = from;
+      while (n > 2 && widthOf(joined(n), size) > width) n -= 1;
+      return fitting(joined(n), width, size);
+    };
+    const distinct = tail(labels[i]);
+    const isDistinct = !alike.map(tail).includes(distinct);
+    return isDistinct ? distinct : `${i + 1}: ${fitting(labels[i], width - 18, size)}`;
   });
 }
 
-/**
- * Of the attributes that are filtered by, those that were not counted together with this one: the view
- * models their relationship.
- */
+/** The filtered attributes that were not counted together with this one: their relationship is modelled. */
 export function inferred({ made_of: kind, merged, quality }, name, filtered) {
   const together = (other) =>
     quality.known.some(({ attributes }) => attributes.includes(name) && attributes.includes(other));
-  return kind === "component" && !merged
-    ? filtered.filter((other) => other !== name && !together(other))
-    : [];
+  if (kind !== "component" || merged) return [];
+  return filtered.filter((other) => other !== name && !together(other));
 }
 
-const MOST_PAIRS = 6; // that are named
+const MOST_PAIRS = 6; // pairs that a note names
 const MODELLED = "modelled: it may look weaker than it is, or even reversed";
 
-/** The same in words, for all pairs of some attributes. */
+/** A note on the pairs among some attributes whose relationship is modelled; empty if there are none. */
 export function inferredNote(schema, names) {
   const pairs = names.flatMap((name, i) =>
     inferred(schema, name, names.slice(i + 1)).map((other) => `${name} and ${other}`),
@@ -246,7 +242,7 @@ export function inferredNote(schema, names) {
   return [`These were not counted together, and their relationships are ${MODELLED}: ${first}${more}.`];
 }
 
-/** Round numbers between two ends: two to five of them. */
+/** Round numbers between two ends, for ticks. */
 export function ticksBetween(from, to, most = 4) {
   if (!(to > from)) return [];
   const power = 10 ** Math.floor(Math.log10((to - from) / most));

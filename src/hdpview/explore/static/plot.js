@@ -1,21 +1,20 @@
-// The one renderer of charts: on the page, as PNG and SVG, and in the report. A model says what is drawn, in
-// the units of its axis; a drawing is a few paths and texts, so a redraw changes a handful of attributes,
-// however many values there are.
+// Draws charts on the page, in PNG and SVG files and in the report. A model describes the chart in units of
+// its axis. A drawing has one path per layer and some texts, so redrawing many values changes few nodes.
 
 import { element, say, set, shortened, short, ticksBetween, widthOf } from "./parts.js";
 
 export const ROW = 24; // height of a category's row, in pixels
-const TEXT = 12;
-const SMALL = 11;
-const MOST_SHIFT = 30; // pixels by which a name may stand left of its bar
-const DENSE = 8; // bars narrower than this have intervals as wide as they are
+const TEXT = 12; // font size, in pixels
+const SMALL = 11; // font size of ticks, in pixels
+const MOST_SHIFT = 30; // pixels by which a label may be moved left of its bar
+const DENSE = 8; // on bars narrower than this many pixels, intervals are as wide as the bar
 const LAYERS = [
   "rule", "minor", "brush", "bar", "bar faint", "bar off", "bar off faint", "band", "whisker", "whisker off",
   "level", "line", "point", "point faint", "point off", "beyond", "other", "overall", "differs", "bracket",
   "axis",
 ];
 
-/** A number of pixels as paths have it. */
+/** A number of pixels rounded for a path. */
 export const tidy = (x) => Math.round(x * 100) / 100;
 /** The path around a box. */
 export const box = (x, y, width, height) =>
@@ -23,15 +22,15 @@ export const box = (x, y, width, height) =>
 const arc = (r, width) => `a${r} ${r} 0 1 0 ${width} 0`;
 const dot = (x, y, r = 3.5) => `M${tidy(x - r)} ${tidy(y)}${arc(r, 2 * r)}${arc(r, -2 * r)}z`;
 
-/** Where the axis of some values ends: a long interval may go on beyond it. */
+/** Upper end of the axis. Long intervals may extend beyond it. */
 export function topOf(values, uppers) {
   const most = Math.max(...values, 0);
   const highest = Math.max(...uppers, 1e-9);
-  // Of less than half a record, its interval is all there is.
+  // If all values are below half a record, only the intervals are informative.
   return most < 0.5 && highest > 1 ? highest : Math.max(Math.min(highest, 1.6 * most), most, 1e-9);
 }
 
-/** Values on an axis as shares of its length, and the marks on it as [value, text, is minor]. */
+/** place(value): share of the axis's length; marks: ticks as [value, text, is minor]. */
 function axisOf({ from, to, isLog, unit }) {
   if (!(to > from)) return { place: () => 0, marks: [] };
   const log = (value) => Math.log1p(Math.max(0, value)) / Math.log1p(to);
@@ -49,8 +48,8 @@ function axisOf({ from, to, isLog, unit }) {
 const clamped = (share) => Math.max(0, Math.min(share, 1));
 
 /**
- * A drawing: paths by layer, texts as [class, x, y, anchor, text, code], and a box for each bar that a
- * pointer may meet. height: of ordered charts; those of rows are as high as their rows.
+ * A drawing: paths by layer, texts as [class, x, y, anchor, text, code], and a pointer target per bar.
+ * height: of column charts; row charts have the height of their rows.
  */
 export function plot(model, width, height) {
   const paths = Object.fromEntries(LAYERS.map((layer) => [layer, []]));
@@ -71,8 +70,8 @@ function drawRows(model, drawing) {
   const { place, marks } = axisOf(axis);
   const longest = Math.max(0, ...bars.map(({ label }) => widthOf(label, TEXT)));
   const names = Math.min(longest + 4, 0.5 * width);
-  const told = bars.map(({ number, isDifferent }) => (isDifferent ? `◆ ${number}` : number));
-  const numbers = Math.max(0, ...told.map((text) => widthOf(text, TEXT))) + 4;
+  const values = bars.map(({ number, isDifferent }) => (isDifferent ? `◆ ${number}` : number));
+  const numbers = Math.max(0, ...values.map((text) => widthOf(text, TEXT))) + 4;
   const left = names + 6;
   const right = Math.max(left + 10, width - numbers - (brackets.length ? 14 : 6));
   const x = (value) => left + (right - left) * clamped(place(value));
@@ -85,7 +84,7 @@ function drawRows(model, drawing) {
     const y = i * ROW + ROW / 2;
     const look = `${bar.isOff ? " off" : ""}${bar.isFaint ? " faint" : ""}`;
     texts.push([`name${bar.isOff ? " off" : ""}`, 0, y + 4, "start", labels[i], bar.code]);
-    texts.push([`number${look}`, width - (brackets.length ? 9 : 0), y + 4, "end", told[i], bar.code]);
+    texts.push([`number${look}`, width - (brackets.length ? 9 : 0), y + 4, "end", values[i], bar.code]);
     drawing.hits.push({ x: 0, y: i * ROW, width, height: ROW });
     if (bar.other !== null) paths.other.push(`M${tidy(x(bar.other))} ${y - 9}v18`);
     if (typeof bar.value !== "number" || model.flat) return;
@@ -102,13 +101,9 @@ function drawRows(model, drawing) {
   paths.axis.push(`M${tidy(left)} 0V${bottom}`);
   if (model.flat) texts.push(["flat", (left + right) / 2, bottom / 2 + 4, "middle", model.flat]);
   drawing.height = bottom + 18;
-  if (model.more) {
-    texts.push(["tick", 0, bottom + 30, "start", model.more]);
-    drawing.height += 17;
-  }
 }
 
-/** Texts of an axis that do not run into each other. at(value): where they stand along it. */
+/** Add the texts of ticks that do not overlap. at(value): position along the axis; room: minimum distance. */
 function drawMarks(marks, texts, at, textOf, room) {
   let last = -Infinity;
   for (const [value, text] of marks)
@@ -180,7 +175,7 @@ function drawColumns(model, drawing) {
   if (model.axisNote) texts.push(["tick", (left + width) / 2, height - 3, "middle", model.axisNote]);
 }
 
-/** Under the bars: names or round numbers at their places, the last one for certain. */
+/** Add the tick labels under the bars, by rank; labels that would overlap are dropped. */
 function drawNames({ xTicks }, texts, paths, at, bottom, width) {
   const placed = [];
   const first = [...xTicks].sort((one, other) => (other.rank ?? 0) - (one.rank ?? 0));
@@ -188,7 +183,7 @@ function drawNames({ xTicks }, texts, paths, at, bottom, width) {
     const half = widthOf(text, SMALL) / 2;
     const meets = (x) => placed.find(([from, to]) => x - half < to + 6 && x + half > from - 6);
     let x = Math.max(at(0) + half - 6, Math.min(width - half, at(place)));
-    if (meets(x)) x = meets(x)[0] - 6 - half; // beside what stands there, if that is near
+    if (meets(x)) x = meets(x)[0] - 6 - half; // try the place to the left
     if (meets(x) || at(place) - x > MOST_SHIFT) continue;
     placed.push([x - half, x + half]);
     texts.push(["tick under", tidy(x), bottom + 14, "middle", text, code]);
@@ -196,7 +191,7 @@ function drawNames({ xTicks }, texts, paths, at, bottom, width) {
   }
 }
 
-/** Show a drawing in a group: its elements stay, and only what differs is changed. */
+/** Show a drawing in a <g> element, reusing its nodes and changing only what differs. */
 export function show(group, { paths, texts }) {
   if (!group.childElementCount)
     group.append(

@@ -1,4 +1,4 @@
-// A report of what is looked at: one HTML file, to keep or to print. It stands on its own.
+// The report on the current filter and charts: one self-contained HTML file to keep or print.
 
 import { origin, paperStyle, pictureOf } from "./exhibit.js";
 import { about, element, rounded, tableOf } from "./parts.js";
@@ -13,10 +13,10 @@ th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid #d9dee
 svg { max-width: 100%; height: auto; }
 figure { margin: 1rem 0; break-inside: avoid; }
 .warning { color: #a32d2d; font-weight: 600; }`;
-const MOST_ROWS = 500;
+const MOST_ROWS = 500; // rows of the open panel's table
 const READING =
   "Ranges are 95% typical intervals: about 95 of 100 such ranges contain the true number. Pale bars cannot " +
-  "be distinguished from 0. An arrow marks an interval that goes on beyond the picture.";
+  "be distinguished from 0. An arrow marks an interval that continues beyond the picture.";
 
 const text = (tag, content, more = {}) => element(tag, more, content);
 
@@ -50,7 +50,7 @@ export function report(page) {
     text("h2", "Charts"),
     ...charts.filter(Boolean).map((exhibit) => figure(page, exhibit)),
     ...(panel ? [text("h2", page.closer.title), ...panelOf(page, panel)] : []),
-    text("h2", "Filters looked at"),
+    text("h2", "Filters used"),
     tableOf(["filter", "records, about", "likely"], visited.map((visit) => visitRow(visit))),
     text("p", READING),
   );
@@ -75,6 +75,6 @@ function panelOf(page, exhibit) {
 }
 
 function visitRow({ where, count }) {
-  const [told, low, high] = rounded(count.estimate, count.lower, count.upper);
-  return [where, told, `${low} to ${high}`];
+  const [estimate, low, high] = rounded(count.estimate, count.lower, count.upper);
+  return [where, estimate, `${low} to ${high}`];
 }

@@ -1,17 +1,17 @@
-// Settings of this browser.
+// Settings stored in the browser.
 
-/** A setting of this browser; where nothing may be stored it lasts until the page is left. */
+/** Read or store a setting. If the browser forbids storage, the setting is not kept. */
 export const stored = (key, value) => {
   try {
     if (value === undefined) return localStorage.getItem(key);
     localStorage.setItem(key, value);
   } catch {
-    /* see above */
+    // not kept
   }
   return null;
 };
 
-/** Dark or light, as it was chosen before; otherwise as the system has it. */
+/** Apply the stored theme, or else that of the system. */
 export function restoreTheme() {
   document.documentElement.dataset.theme = stored("theme") ?? "";
 }

@@ -1,10 +1,16 @@
-// What is filtered: per attribute a range of bins or a set of codes, and custom SQL. And its SQL, words and
-// link.
+// The filter: a range of bins or a set of codes per attribute, and custom SQL. Converts it to SQL, words and
+// links, and back.
 
 import { read } from "./conditions.js";
 import { bound } from "./parts.js";
 
-const TOLD = 3; // values of one attribute that are told by name
+/** An edge of a bin as an SQL literal. */
+function edgeInSql({ kind, edges }, i) {
+  if (kind !== "datetime") return String(edges[i]);
+  return `TIMESTAMP '${new Date(edges[i] / 1000).toISOString().replace("T", " ").replace(/(\.000)?Z$/, "")}'`;
+}
+
+const NAMED = 3; // values of an attribute that a chip names
 
 /** The SQL condition of a filter on one attribute. */
 export function condition(attribute, filter) {
@@ -12,10 +18,10 @@ export function condition(attribute, filter) {
   const parts = [];
   if (filter.range) {
     const [first, last] = filter.range;
-    // The last bin of a number also holds what lies beyond it.
-    const isOpen = attribute.kind !== "datetime" && last === attribute.ends.length - 2;
-    const below = isOpen ? "" : ` AND ${name} < ${attribute.ends[last + 1]}`;
-    parts.push(`${name} >= ${attribute.ends[first]}${below}`);
+    // The last bin of a number also counts values beyond it.
+    const isOpen = attribute.kind !== "datetime" && last === attribute.edges.length - 2;
+    const below = isOpen ? "" : ` AND ${name} < ${edgeInSql(attribute, last + 1)}`;
+    parts.push(`${name} >= ${edgeInSql(attribute, first)}${below}`);
   }
   const values = (filter.codes ?? []).filter(
     (code) => attribute.literals && code < attribute.literals.length,
@@ -38,29 +44,24 @@ function rangeWords(labels, [first, last]) {
   return isFromBelow ? `${end} or less` : `${start} to ${end}`;
 }
 
-/** The same for people: "age: 39 to 61", "region: Northmoor, Harrowick". */
+/** A filter in words: "age: 39 to 61", "region: Northmoor, Harrowick". */
 export function inWords({ name, labels }, { range, missing, codes }) {
   const none = missing ? [labels.at(-1)] : [];
   if (range) none.unshift(rangeWords(labels, range));
   if (range || missing) return `${name}: ${none.join(" or ")}`;
-  const more = codes.length - TOLD;
-  const told = codes.slice(0, TOLD).map((code) => labels[code]);
-  return `${name}: ${told.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  const more = codes.length - NAMED;
+  const named = codes.slice(0, NAMED).map((code) => labels[code]);
+  return `${name}: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-/** What conditions.js needs to know of an attribute: its edges as numbers, and how many values it has. */
-export function axisOf(attribute) {
-  const moment = (text) => Date.parse(`${/'(.+)'/.exec(text)[1].replace(" ", "T")}Z`) * 1000;
-  const edges =
-    attribute.ends?.map((end) => (attribute.kind === "datetime" ? moment(end) : Number(end))) ?? null;
-  return {
-    ...attribute, labels: attribute.rawLabels ?? attribute.labels, edges,
-    nValues: attribute.labels.length - Number(attribute.nullable),
-  };
-}
+/** An attribute in the form that conditions.js reads: with raw labels and the number of values. */
+const axisOf = (attribute) => ({
+  ...attribute, labels: attribute.rawLabels ?? attribute.labels,
+  nValues: attribute.labels.length - Number(attribute.nullable),
+});
 
-/** The filters that say the same as a condition, or null where no brushes and clicks do. */
-export function asFilters(text, attributes) {
+/** The chart filters equivalent to a condition, or null if there are none. */
+function asFilters(text, attributes) {
   const axes = attributes.map(axisOf);
   let asked;
   try {
@@ -68,8 +69,8 @@ export function asFilters(text, attributes) {
   } catch {
     return null;
   }
-  const found = [...asked].map(([a, condition]) => [attributes[a].name, asFilter(axes[a], condition)]);
-  return found.length && found.every(([, filter]) => filter) ? Object.fromEntries(found) : null;
+  const filters = [...asked].map(([a, condition]) => [attributes[a].name, asFilter(axes[a], condition)]);
+  return filters.length && filters.every(([, filter]) => filter) ? Object.fromEntries(filters) : null;
 }
 
 function asFilter({ edges, nValues, nullable, kind }, { ranges, codes, null: missing }) {
@@ -89,12 +90,9 @@ function asFilter({ edges, nValues, nullable, kind }, { ranges, codes, null: mis
     : null;
 }
 
-/**
- * The filter that keeps the values from one code to another, both included; of an ordered attribute missing
- * ones only if they are all.
- */
-export function between({ labels, ends, nullable }, first, last) {
-  if (!ends) return { codes: Array.from({ length: last - first + 1 }, (_, i) => first + i) };
+/** The filter on codes first to last, inclusive. On an ordered attribute, missing is only selected alone. */
+export function between({ labels, edges, nullable }, first, last) {
+  if (!edges) return { codes: Array.from({ length: last - first + 1 }, (_, i) => first + i) };
   const end = labels.length - 1 - Number(nullable);
   return first > end ? { missing: true } : { range: [first, Math.min(last, end)] };
 }
@@ -106,7 +104,7 @@ export class State {
     this.attributes = attributes;
   }
 
-  /** The whole condition, or null for everything; `without` leaves one attribute's own filter out. */
+  /** The condition as SQL, or null for all records. without: attribute whose own filter is left out. */
   where(without = null) {
     const parts = this.attributes
       .filter((a) => this.filters[a.name] && a.name !== without)
@@ -120,13 +118,13 @@ export class State {
     this.custom = custom;
   }
 
-  /** Take over a condition: as brushes and clicks where they say the same, as text otherwise. */
+  /** Set the filter to a condition: as chart filters if they are equivalent, otherwise as custom SQL. */
   run(text) {
     const filters = text ? asFilters(text, this.attributes) : {};
     this.change(filters ?? {}, filters ? null : text);
   }
 
-  /** Change the filters of some attributes, null for none; custom SQL stays. */
+  /** Change the filters of some attributes (null removes one). Custom SQL stays. */
   set(changes) {
     const filters = Object.entries({ ...this.filters, ...changes }).filter(([, filter]) => filter);
     this.change(Object.fromEntries(filters), this.custom);
@@ -144,7 +142,7 @@ export class State {
     return "#" + new URLSearchParams({ view, state: this.snapshot(), look: JSON.stringify(look) });
   }
 
-  /** Take over a link's state; anything in it that does not fit the view is left out. */
+  /** Restore the filter from a link, ignoring what does not fit the view. */
   fromLink(hash) {
     this.filters = {};
     this.custom = null;
@@ -156,21 +154,22 @@ export class State {
         if (filter && fits(attribute, filter)) this.filters[attribute.name] = filter;
       }
     } catch {
-      /* a broken link is an empty one */
+      // A broken link is treated as empty.
     }
   }
 }
 
+/** True if a filter from a link is valid for an attribute. */
 function fits(attribute, filter) {
   const n = attribute.labels.length;
   const isCode = (code) => Number.isInteger(code) && code >= 0 && code < n;
   if (filter.range)
     return (
-      Boolean(attribute.ends) &&
+      Boolean(attribute.edges) &&
       filter.range.length === 2 &&
       filter.range.every(isCode) &&
       filter.range[0] <= filter.range[1] &&
-      filter.range[1] < attribute.ends.length - 1
+      filter.range[1] < attribute.edges.length - 1
     );
   return (
     Boolean(filter.missing) ||

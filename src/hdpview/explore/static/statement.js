@@ -1,4 +1,4 @@
-// The panel of a SELECT statement.
+// The panel “SQL”: runs a SELECT statement.
 
 import { LISTED, Panel } from "./panel.js";
 import { element, rounded, shown } from "./parts.js";
@@ -30,11 +30,10 @@ export class StatementPanel extends Panel {
     return this.statement.value === this.first ? {} : { sql: this.statement.value };
   }
 
-  take({ sql }) {
+  restore({ sql }) {
     this.statement.value = typeof sql === "string" ? sql.slice(0, 20_000) : this.first;
   }
 
-  /** The answer to the statement. */
   async refresh() {
     const turn = this.closer.turn;
     const sql = this.statement.value;
@@ -55,7 +54,7 @@ export class StatementPanel extends Panel {
     const exhibit = {
       title: "Result of a statement",
       file: "result",
-      where: "none; the statement is the question",
+      where: "none besides the statement's own conditions",
       lines: [
         sql.replace(/\s+/g, " ").trim(),
         ...(answer.cut_off ? [`The first ${shown(rows.length)} rows`] : []),

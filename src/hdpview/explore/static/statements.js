@@ -1,4 +1,4 @@
-// What a chart or a table shows, as an SQL statement.
+// The SQL statements equivalent to charts and tables.
 
 const conditions = (...parts) => {
   const all = parts.filter(Boolean);
@@ -6,7 +6,7 @@ const conditions = (...parts) => {
   return all.length ? ` WHERE ${all.map(apart).join(" AND ")}` : "";
 };
 
-/** The aggregate of a measure, and the condition that leaves missing outcomes out. */
+/** The SQL aggregate of a measure, and the condition that excludes missing outcomes. */
 function aggregateOf({ kind, attribute, code, missing }, attributeOf) {
   if (kind === "percent") return ["COUNT(*) * 1.0 / SUM(COUNT(*)) OVER ()", null];
   if (kind === "records") return ["COUNT(*)", null];
@@ -16,7 +16,7 @@ function aggregateOf({ kind, attribute, code, missing }, attributeOf) {
   return [rate, missing !== "no" && outcome.nullable ? `${outcome.sql} IS NOT NULL` : null];
 }
 
-/** by: an attribute, several, or null for all records; grain: of its bars, if they gather several bins. */
+/** by: attribute, list of attributes, or null for all records; grain: width or unit of bars. */
 export function statementOf(by, measure, where, attributeOf, grain = null) {
   const all = [by].flat().filter(Boolean);
   const isItself = all.some(({ name }) => name === measure.attribute);

@@ -1,8 +1,8 @@
-// One history for undo and the browser's back button: undo goes back, redo goes forward.
+// Undo and redo on top of the browser's history, so that the back button also undoes.
 
-/** Steps as the browser keeps them; a frame in another page keeps its own, so as not to fill the other's. */
+/** In an iframe the steps are kept here, so that they do not fill the history of the embedding page. */
 export class Steps {
-  /** onArrive(link): the page is to show what a link says. */
+  /** onArrive(link): callback that shows a link. */
   constructor(onArrive) {
     this.own = window === window.top ? null : { links: [], at: -1 };
     this.onArrive = onArrive;
@@ -23,12 +23,12 @@ export class Steps {
     return this.own ? this.own.at < this.own.links.length - 1 : this.step < this.last;
   }
 
-  /** A link typed into the address bar has no number yet: it is the step after the last one. */
+  /** Number a link typed into the address bar as the step after the last one. */
   #noteStep() {
     if (!this.own && history.state === null) history.replaceState({ step: (this.last += 1) }, "");
   }
 
-  /** Another link is shown: as a step of its own, or in place of this one. */
+  /** Record the link of the current state, as a new step or in place of the current one. */
   remember(link, isStep) {
     const isNew = isStep && this.link !== undefined;
     this.link = link;
@@ -40,8 +40,8 @@ export class Steps {
     try {
       history[isNew ? "pushState" : "replaceState"]({ step }, "", link);
     } catch {
-      return;
-    } // some browsers refuse a hundred steps in half a minute
+      return; // some browsers refuse more than 100 steps in 30 seconds
+    }
     this.last = isNew ? step : Math.max(this.last, step);
     this.link = location.hash;
   }
@@ -53,7 +53,7 @@ export class Steps {
     try {
       history.replaceState(null, "", link);
     } catch {
-      /* the link is then that of an earlier step */
+      // The browser refused: the address keeps an earlier link.
     }
   }
 

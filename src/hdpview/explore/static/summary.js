@@ -1,23 +1,23 @@
-// The panel of means and quartiles of all numbers.
+// The panel “Means and quantiles”: mean and quartiles of all numeric attributes.
 
 import { Panel } from "./panel.js";
 import { element, rounded, three } from "./parts.js";
 
-// The columns, and what is asked for: the mean, or the share of records below a quantile.
+// Columns and their measures: the mean, or the share of records below the quantile.
 const STATISTICS = { mean: "mean", "25th percentile": 0.25, median: 0.5, "75th percentile": 0.75 };
-const VAGUE = 0.8; // an interval of so much of what is possible says nothing
+const VAGUE = 0.8; // an interval wider than this share of the possible range is uninformative
 
 export class SummaryPanel extends Panel {
   constructor(closer, root) {
     super(closer, root);
     this.numeric = this.schema.attributes.filter((a) => a.kind === "integer" || a.kind === "real");
-    const what = element("span", { class: "quiet" }, "of all numbers");
+    const what = element("span", { class: "quiet" }, "All numeric attributes");
     this.fill("the statistics", [what], ["CSV", "PNG", "SVG"]);
   }
 
   async refresh() {
     if (!this.numeric.length) {
-      this.say("This view has no attribute that is a number.", "quiet");
+      this.say("This view has no numeric attribute.", "quiet");
       return;
     }
     const turn = this.closer.turn;
@@ -32,12 +32,12 @@ export class SummaryPanel extends Panel {
     if (answers.includes(null) || turn !== this.closer.turn) return;
     const vague = [];
     const rows = this.numeric.map((attribute, i) => {
-      const ends = attribute.ends.map(Number);
-      const cells = answers[i].found.flatMap((found, k) => {
-        const span = [found?.estimate, found?.lower, found?.upper];
+      const { edges } = attribute;
+      const cells = answers[i].spans.flatMap((value, k) => {
+        const span = [value?.estimate, value?.lower, value?.upper];
         if (span.some((each) => typeof each !== "number")) return ["", "", ""];
-        if (span[2] - span[1] > VAGUE * (ends.at(-1) - ends[0])) vague.push(i);
-        // Quantiles of whole numbers are whole.
+        if (span[2] - span[1] > VAGUE * (edges.at(-1) - edges[0])) vague.push(i);
+        // Quantiles of integers are integers.
         return rounded(...span, k > 0 && attribute.kind === "integer" ? 1 : 0);
       });
       return [attribute.name, ...cells];
@@ -49,7 +49,7 @@ export class SummaryPanel extends Panel {
       columns: ["attribute", ...Object.keys(STATISTICS).flatMap(three)], nNames: 1, rows,
       sql: `SELECT ${calls.join(", ")} ${this.from()}`,
     };
-    const reading = "Bins count as their middle. Rows in italics could be almost anywhere.";
+    const reading = "Records count as the midpoints of their bins. Rows in italics are highly uncertain.";
     this.show(exhibit, [...answers[0].notes, reading], (_, i) => vague.includes(i));
   }
 }

@@ -1,19 +1,19 @@
-// How the page is answered: by the engine beside it, and by the explorer's server where the engine refuses:
-// SQL that it does not read, and views made of blocks. A published page has another file in place of this.
+// Sends requests to the engine in the browser, and to the server what the engine refuses: other SQL, and
+// views made of blocks. A published page has published/transport.js instead.
 
 import { Client } from "./client.js";
 import { statementOf } from "./statements.js";
 
-const MOST_ENGINES = 4; // views that are held at a time
+const MOST_ENGINES = 4; // views held in memory
 const engines = new Map();
 const schemas = new Map();
-// What the server answers, too, and the fields that it knows.
+// Requests that the server answers too, and the fields that it accepts.
 const FIELDS = {
   "/api/histograms": ["view", "where", "own", "attributes", "shares"],
   "/api/pairs": ["view", "where", "first", "second"], "/api/compare": ["view", "first", "second"],
   "/api/shares": ["view", "first", "second", "attribute"],
 };
-const ENGINE = new Set([...Object.keys(FIELDS), "/api/statistics", "/api/association", "/api/blocks"]);
+const ENGINE = new Set([...Object.keys(FIELDS), "/api/statistics", "/api/association"]);
 
 async function answer(response) {
   const body = await response.json().catch(() => ({}));
@@ -26,7 +26,7 @@ async function answer(response) {
 
 const reach = (path, options) =>
   fetch(path, options).catch(() => {
-    throw new Error("The explorer's server does not answer. If it has ended, start it again and press Run.");
+    throw new Error("The server does not answer. If it has stopped, start it again and press Run.");
   });
 const posted = (path, body) =>
   reach(path, {
@@ -67,15 +67,15 @@ export async function post(path, body) {
     if (!problem.refused || (!FIELDS[path] && path !== "/api/statistics")) throw problem;
   }
   if (path === "/api/statistics") return statistics(body);
-  const asked = Object.fromEntries(FIELDS[path].map((key) => [key, body[key]]));
-  if (path !== "/api/histograms") return server(path, asked);
+  const request = Object.fromEntries(FIELDS[path].map((key) => [key, body[key]]));
+  if (path !== "/api/histograms") return server(path, request);
   const measure = body.measure ?? {};
-  const found = await server(path, { ...asked, shares: measure.kind === "percent" });
-  if (measure.attribute) found.overall = await addMeasure(body, found.histograms);
-  return found;
+  const counts = await server(path, { ...request, shares: measure.kind === "percent" });
+  if (measure.attribute) counts.overall = await addMeasure(body, counts.histograms);
+  return counts;
 }
 
-/** Add the values of a measure by statements, one for each attribute; the measure of all records. */
+/** Add a measure to histograms by one SQL statement per attribute. Returns the measure of all records. */
 async function addMeasure({ view, where, own, measure }, histograms) {
   const attributeOf = (name) => schemas.get(view).attributes.find((each) => each.name === name);
   const span = (row) => row && { estimate: row.value, lower: row.value_lower, upper: row.value_upper };
@@ -97,7 +97,7 @@ async function addMeasure({ view, where, own, measure }, histograms) {
 const codeOf = (by, key) =>
   key === null ? by.labels.length - 1 : (by.rawLabels ?? by.labels).indexOf(String(key));
 
-/** Means and quantiles by a statement. */
+/** Means and quantiles by an SQL statement. */
 async function statistics({ view, where, attribute, measures }) {
   const { sql: x } = schemas.get(view).attributes.find((each) => each.name === attribute);
   const call = (measure) => (measure === "mean" ? `AVG(${x})` : `quantile_cont(${x}, ${measure})`);
@@ -107,10 +107,10 @@ async function statistics({ view, where, attribute, measures }) {
   const span = (_, i) => ({
     estimate: rows[0][`c${i}`], lower: rows[0][`c${i}_lower`], upper: rows[0][`c${i}_upper`],
   });
-  return { found: measures.map(span), notes };
+  return { spans: measures.map(span), notes };
 }
 
-/** A file made by the server, as bytes. */
+/** A file written by the server. */
 export async function file(path, body) {
   const response = await posted(path, body);
   return response.ok ? response.blob() : answer(response);

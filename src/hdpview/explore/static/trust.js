@@ -1,9 +1,9 @@
-// What is protected: the promise, the blur, how to read the marks, and the technicalities.
+// The dialog “What is protected?”: the guarantee, the noise, how to read the marks, and technical details.
 
 import { counted, element, huge, inFull } from "./parts.js";
 import { facts } from "./transport.js";
 
-/** ε and δ of a view, in short. */
+/** The budget of a view: "ε = 1, δ = 1e-9". */
 export const spent = ({ epsilon, delta }) => `ε = ${epsilon}${delta ? `, δ = ${delta}` : ""}`;
 
 /** Why a view is not private, as sentences. */
@@ -13,23 +13,23 @@ export const reasons = ({ not_private_because: why }) =>
 const list = (items) => element("ul", {}, ...items.map((item) => element("li", {}, item)));
 const paragraph = (...content) => element("p", {}, ...content);
 
-/** The content of the dialog; close: what its button does. */
+/** The content of the dialog. close: action of its button. */
 export function trust(schema, close) {
   const warning = schema.private
     ? []
     : [
         element(
-          "p", { class: "error" }, `NOT PRIVATE. ${reasons(schema)} So the promise below does not hold.`,
+          "p", { class: "error" }, `NOT PRIVATE. ${reasons(schema)} The guarantee below does not hold.`,
         ),
       ];
   return [
     element("h2", { id: "trust-title", tabindex: -1 }, "What is protected, and what this shows"), ...warning,
-    ...promise(schema), ...blur(schema), ...marks(), technicalities(schema), ...thisPage(schema),
+    ...guarantee(schema), ...noise(schema), ...marks(), technicalities(schema), ...thisPage(schema),
     element("p", { class: "last" }, element("button", { class: "primary", onclick: close }, "Close")),
   ];
 }
 
-function promise(s) {
+function guarantee(s) {
   const unit = s.privacy_unit === "row" ? "record" : s.privacy_unit;
   return [
     element("h3", {}, "Who is protected"),
@@ -39,13 +39,13 @@ function promise(s) {
   ];
 }
 
-function blur(s) {
+function noise(s) {
   const measured = s.quality.measured ? "measured on the table itself" : "taken from other tables";
   return [
     element("h3", {}, "Why numbers are blurred"),
     paragraph(
       "Random noise was added once, before anything was shown, so asking more does not reveal more. " +
-        "Where attributes were not counted together, a model fills in how they go together.",
+        "The relationship between attributes that were not counted together is modelled.",
     ),
     list(
       Object.entries(s.quality.within).map(
@@ -60,17 +60,16 @@ function marks() {
   return [
     element("h3", {}, "How to read the marks"),
     list([
-      "“likely 3,800 to 4,600”, thin lines and pale bands: such a range holds the true number about 95 " +
-        "times in 100 (typical).",
-      "Guaranteed, under “How sure is this?”: holds it at least 95 times in 100, whatever the data; " +
-        "wide where a question is about combinations that were not counted.",
+      "“likely 3,800 to 4,600”, thin lines and pale bands: such a range typically contains the true number " +
+        "about 95 times in 100.",
+      "The guaranteed range under “How sure is this?” contains it at least 95 times in 100, whatever the " +
+        "data. It is wide for combinations that were not counted.",
       "Faded bars and italics: cannot be distinguished from 0.",
-      "modelled: these attributes were not counted together, so their relationship may look weaker than it " +
-        "is, or even reversed.",
-      "An arrow at the end of a mark: it goes on beyond the picture.",
-      "An outline or a small stroke over bars: the shape of what is compared with, such as all records.",
-      "◆, or a thick line under a bar: the share of this value differs between the two groups that are " +
-        "compared, as the interval of the difference says.",
+      "“modelled”: these attributes were not counted together, so their relationship may look weaker " +
+        "than it is, or even reversed.",
+      "An arrow at the end of a mark: the range continues beyond the picture.",
+      "An outline or a short line at a bar: the value to compare with, such as that of all records.",
+      "◆, or a thick line under a bar: the two groups clearly differ in the share of this value.",
     ]),
   ];
 }
@@ -84,7 +83,7 @@ function technicalities(s) {
     .map(({ attributes }) => attributes.join(" × "));
   add("Budget", spent(s));
   add(
-    "What it was spent on",
+    "Spending",
     ...Object.entries(s.spending).map(
       ([purpose, epsilon]) => `${purpose}: ${Number(epsilon.toPrecision(4))}`,
     ),
@@ -95,7 +94,7 @@ function technicalities(s) {
       `hdpview ${s.library_version}`,
   );
   add(
-    "What was assumed public",
+    "Assumed public",
     ...s.attributes.map((a) => [
       element("strong", {}, a.name),
       ` (${a.kind}): ${a.labels[0]} … ${a.labels.at(-1)}; ${a.strays}`,
@@ -103,11 +102,11 @@ function technicalities(s) {
   );
   if (s.made_of === "component")
     add(
-      "What was counted together",
+      "Counted together",
       `${together.length} of ${s.quality.n_pairs} pairs of attributes` +
         `${together.length ? `: ${together.join(", ")}.` : "."} All other relationships are modelled.`,
     );
-  return element("details", {}, element("summary", {}, "Technicalities"), terms);
+  return element("details", {}, element("summary", {}, "Technical details"), terms);
 }
 
 function thisPage(s) {
@@ -120,7 +119,7 @@ function thisPage(s) {
   return [
     element("h3", {}, "This page"),
     paragraph(
-      `It holds the released view itself and answers from it in your browser: nothing is sent anywhere. ` +
+      `It contains the released view and computes all answers in your browser: nothing is sent anywhere. ` +
         `Made ${s.created.slice(0, 10)} with hdpview ${s.library_version}. ` +
         `Checksum of the view: ${own.checksum}.`,
     ),

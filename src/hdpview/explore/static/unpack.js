@@ -1,16 +1,26 @@
-// Arrays written as text by hdpview/view/contents.py: bytes of equal weight together, compressed by zlib, in
-// base 64.
+// Decompresses what Python wrote with zlib: arrays in Base64 with bytes of equal significance grouped
+// (hdpview/view/contents.py), and texts of the published page as 7-bit characters (publish.py).
 
 const KINDS = { u: Uint16Array, f: Float64Array };
 
-/** The bytes of a text in base 64, compressed by zlib. */
-export async function unzipped(text) {
-  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+/** A text of the published page, by the id of its element. */
+export async function textOf(id) {
+  const { textContent } = document.getElementById(id);
+  const bytes = new Uint8Array((textContent.length * 7) >> 3);
+  for (let i = 0, bits = 0, n = 0, at = 0; i < textContent.length; i++) {
+    bits = ((bits << 7) | (textContent.charCodeAt(i) & 127)) & 0x7fff;
+    n += 7;
+    if (n >= 8) bytes[at++] = bits >> (n -= 8);
+  }
+  return new TextDecoder().decode(await inflated(bytes));
+}
+
+async function inflated(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** The content with every { packed, kind } in it turned into an array. */
+/** The content with every { packed, kind } replaced by its array. */
 export async function unpacked(content) {
   if (Array.isArray(content)) return Promise.all(content.map(unpacked));
   if (content === null || typeof content !== "object") return content;
@@ -21,7 +31,7 @@ export async function unpacked(content) {
 }
 
 async function array({ packed, kind, divide }) {
-  const planes = await unzipped(packed);
+  const planes = await inflated(Uint8Array.from(atob(packed), (character) => character.charCodeAt(0)));
   const Kind = KINDS[kind];
   const width = Kind.BYTES_PER_ELEMENT;
   const n = planes.length / width;

@@ -1,13 +1,13 @@
-// Wishes: counts that an analyst needs sharper, in a file to send to the curator.
+// Wishes: counts that an analyst needs more accurately, in a file to send to the curator.
 
 import { download } from "./exhibit.js";
 import { element, grain } from "./parts.js";
 
-const wishes = {}; // of this visit, by view: how close the count under a condition needs to be
+const wishes = {}; // by view: the accuracy needed under each condition, in this session
 
-/** A line that asks how close a count needs to be; what it saves has the wishes before, too. */
+/** A form for the accuracy that a count needs. It saves all wishes of this session. */
 export function wishLine(view, where, { lower, upper }) {
-  const half = (upper - lower) / 4; // half of what it is now
+  const half = (upper - lower) / 4; // half the current half width
   const value = Math.max(1, Math.round(half / grain(half)) * grain(half));
   const field = element("input", { type: "number", min: 1, value, "aria-label": "Within how many records" });
   const save = () => {
@@ -17,6 +17,6 @@ export function wishLine(view, where, { lower, upper }) {
     const content = JSON.stringify({ format: "hdpview wishes 1", wishes: all }, null, 1);
     download(`${view.replace(/\.pview$/, "")}.wishes.json`, content, "application/json");
   };
-  const button = element("button", { onclick: save }, "Save a wish");
-  return element("p", {}, "I need this sharper: within ± ", field, " records. ", button);
+  const button = element("button", { onclick: save }, "Save as a wish");
+  return element("p", {}, "I need this within ± ", field, " records. ", button);
 }

@@ -1,4 +1,4 @@
-// The engine beside the page: it gets the view once, then questions, and answers each by its number.
+// The engine's worker: it receives the view once, then requests, and answers each by its number.
 
 import { Refusal } from "./conditions.js";
 import { Engine } from "./engine.js";
@@ -8,7 +8,7 @@ let engine = null;
 
 self.addEventListener("message", async ({ data: { id, path, body, content } }) => {
   try {
-    engine ??= unpacked(content).then((found) => new Engine(found));
+    engine ??= unpacked(content).then((view) => new Engine(view));
     self.postMessage({ id, answer: path ? (await engine).answer(path, body ?? {}) : null });
   } catch (problem) {
     self.postMessage({
@@ -16,7 +16,7 @@ self.addEventListener("message", async ({ data: { id, path, body, content } }) =
       error:
         problem instanceof Refusal
           ? problem.message
-          : "This page could not compute that. Ask for something else, or load it again.",
+          : "This page could not compute that. Reload it, or ask something else.",
       refused: problem instanceof Refusal,
     });
   }

@@ -20,6 +20,8 @@ Ints = NDArray[np.int64]
 LEVELS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384)
 # Normalises the loss of an uncut row to 1 if records are spread evenly over many ordered codes.
 _EVEN = 6.0
+# Smallest part of a class's indicator orthogonal to earlier ones; less is rounding.
+_NEW_DIRECTION = 1e-6
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,18 @@ class Axis:
     size: int
     n_ordered: int
     cycles: tuple[Bins, ...] = ()
+
+    @cached_property
+    def cycle_basis(self) -> tuple[Floats, Ints]:
+        """An orthonormal basis of differences between classes, (n, n_differences), and the cycle of each."""
+        if not self.cycles:
+            return np.zeros((0, 0)), np.zeros(0, np.int64)
+        members = [(bins[:, None] == np.unique(bins)[1:]).astype(np.float64) for bins in self.cycles]
+        basis, triangle = np.linalg.qr(np.concatenate([np.ones((self.n_ordered, 1)), *members], axis=1))
+        new = np.abs(np.diag(triangle)) > _NEW_DIRECTION
+        new[0] = False  # the sum of all codes
+        group = np.repeat(np.arange(len(members)), [indicators.shape[1] for indicators in members])
+        return basis[:, new], np.unique(group[new[1:]], return_inverse=True)[1]
 
 
 def axes_of(schema: Schema) -> tuple[Axis, ...]:
@@ -52,6 +66,7 @@ class Cuts:
 
     hidden: loss of the uncut row; 0 if all records have one code.
     lost: share of this loss that remains with n bins, at index n − 1.
+    n_bins, lost_at_levels: number of bins at each of `LEVELS`, fewer in a row with few cuts; what they lose.
     """
 
     def __init__(self, axis: Axis, shares: Floats, tie_breakers: Floats) -> None:
@@ -61,7 +76,7 @@ class Cuts:
         share = shares[self._row]
         self._reach = np.concatenate([[0.0], np.cumsum(share)])
         if self._ordered:
-            # Probability that a question cuts before each code: at any code, or at that of a record.
+            # Probability that a question cuts before each code: half uniform, half proportional to records.
             often = np.full(axis.size, 1 / axis.size) / 2
             often[1:] += (share[1:] + share[:-1]) / 4
             moments = [often * self._reach[:-1] ** power for power in range(3)]
@@ -97,30 +112,22 @@ class Cuts:
             heapq.heappush(runs, self._best(start, cut))
             heapq.heappush(runs, self._best(cut, stop))
         self.lost = np.array(left) / max(self.hidden, 1e-12)
+        self.n_bins = np.minimum(LEVELS, len(self.cuts) + 1).astype(np.int64)
+        self.lost_at_levels = self.lost[self.n_bins - 1]
 
     def _best(self, start: int, stop: int) -> tuple[float, int, int, int]:
         """The best cut of a run: minus its gain, the start of the run, the cut (-1 for none), and the end."""
         if stop - start < 2:
             return 0.0, start, -1, stop
         at = np.arange(start + 1, stop)
-        whole = self._inside(np.array([start]), np.array([stop]))[0]
-        gain = whole - self._inside(np.full_like(at, start), at) - self._inside(at, np.full_like(at, stop))
+        uncut = self._inside(np.array([start]), np.array([stop]))[0]
+        gain = uncut - self._inside(np.full_like(at, start), at) - self._inside(at, np.full_like(at, stop))
         n = self._axis.n_ordered
         if self._ordered and start < n < stop:
             apart = (self._reach[n] - self._reach[start]) * (self._reach[stop] - self._reach[n])
             gain[n - start - 1] = max(gain[n - start - 1], _EVEN * apart)
         best = int(gain.argmax())
         return -max(0.0, float(gain[best])), start, int(at[best]), stop
-
-    @cached_property
-    def n_bins(self) -> NDArray[np.int64]:
-        """Number of bins at each of `LEVELS`; a row with few cuts has fewer."""
-        return np.minimum(LEVELS, len(self.cuts) + 1).astype(np.int64)
-
-    @cached_property
-    def lost_at_levels(self) -> Floats:
-        """The share of the row's loss that remains at each of `LEVELS`."""
-        return self.lost[self.n_bins - 1]
 
     def bins(self, n: int) -> Bins:
         """The bin of each code, int32, shape (size,): n bins, numbered along the row."""
@@ -141,13 +148,6 @@ def refinement(size: int, bins: Sequence[Bins]) -> Bins:
 def sums_over(bins: NDArray[np.integer[Any]], values: Floats) -> Floats:
     """Sums of values over the codes of each bin."""
     return np.bincount(bins, values).astype(np.float64)
-
-
-def membership(coarse: Bins, fine: Bins) -> NDArray[np.float32]:
-    """Membership of fine bins in coarse ones, 0 or 1, shape (n_coarse, n_fine). Bins are nested."""
-    inside = np.zeros((int(coarse.max()) + 1, int(fine.max()) + 1), np.float32)
-    inside[coarse, fine] = 1
-    return inside
 
 
 def in_order(bins: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -13,11 +13,11 @@ product of two matrices; tables of similar shape are stacked and multiplied in o
 from __future__ import annotations
 
 import math
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -28,7 +28,8 @@ from threadpoolctl import threadpool_limits
 from hdpview.jit import numba as nb
 from hdpview.machine import available_cores
 from hdpview.methods.mixture.smooth import Shrinkage
-from hdpview.view.tables import Table
+from hdpview.progress import Progress
+from hdpview.view.released_tables import Table
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -51,8 +52,17 @@ _START_SHAPE = 6.0
 # to the same result in fewer rounds. On heart at epsilon 10, ranges of two attributes err by 40 records
 # instead of 61.
 _POWER = np.float32(1.75)
-# Times that margins are scaled after each pass, and at most after the last.
-_SCALINGS, _LAST_SCALINGS = 2, 3_000
+# In tables of more attributes, bins without order form a row, too, by falling share, and departures are
+# shrunk as contrasts along it: the margins of a group, which are more certain than its cells, then lose less.
+# That takes 9% off the errors of heart and 5% off those of census. In tables of two attributes, dependence is
+# often that of single cells: contrasts add 6% to the errors of small-adult.
+_MOST_APART = 2
+# A fit ends once this part of the noise is fitted; or less of it, in proportion, if the signal in the tables
+# has less variance than their noise. That takes 20% to 45% off the errors of 40 and 60 attributes that hardly
+# depend on each other, and nothing changes on heart, bank and Adult; 0.2 flattens relationships of bank.
+_MOST_NOISE_FITTED = 0.35
+_SCALINGS = 2  # of margins, after each pass
+_LAST_SCALINGS = 3_000  # after the last pass, at most
 # Scaling stops when the differences of a margin sum to less.
 _MARGINS_AGREE = 1e-6
 # Seconds between two reports of progress.
@@ -117,16 +127,23 @@ class Targets:
         self.n_tables = np.repeat(np.maximum(counted, 1), self.sizes)[:, None].astype(np.float32)
         starts = self._coarse_rows(tables, fine)
         self._lay_out(tables, starts)
-        shapes, noisy, ordered = [], [], []
+        shapes, noisy, n_in_row = [], [], list[Sequence[int]]()
         for table, (order, _) in zip(tables, self.halves, strict=True):
             counts = table.counts.transpose(order)
             shapes.append(counts.shape)
             noisy.append(counts.reshape(-1).astype(np.float64))
             own = [(table.attributes[i], table.shape.bin_of_code[i]) for i in order]
-            ordered.append([int(bins[: n_ordered[a]].max(initial=-1)) + 1 for a, bins in own])
+            if len(own) > _MOST_APART:
+                n_in_row.append(counts.shape)
+            else:
+                n_in_row.append([int(bins[: n_ordered[a]].max(initial=-1)) + 1 for a, bins in own])
         self.noisy = np.concatenate(noisy)
-        self.shrink = Shrinkage(ordered, shapes, variances)
-        self.deviation = np.repeat(np.sqrt(variances), [math.prod(shape) for shape in shapes])
+        self.shrink = Shrinkage(n_in_row, shapes, variances)
+        self.variance = np.repeat(variances, [math.prod(shape) for shape in shapes])
+        # Large groups have many cells with few records. Damping by k − 1 times the noise, for k attributes,
+        # instead of once takes 1% to 2% off the errors of bank and census.
+        damping = np.sqrt(variances) * [max(1, len(shape) - 1) for shape in shapes]
+        self.damping = np.repeat(damping, [math.prod(shape) for shape in shapes])
         self.table_of_cell = np.repeat(np.arange(len(tables)), [math.prod(shape) for shape in shapes])
 
     def _coarse_rows(self, tables: Sequence[Table], fine: Sequence[Bins]) -> list[list[int]]:
@@ -136,7 +153,7 @@ class Targets:
         known: dict[tuple[int, bytes], int] = {}
         rows, members, starts, n = [], [], [], 0
         for table in tables:
-            own = []
+            first_rows = []
             for a, bins in zip(table.attributes, table.shape.bin_of_code, strict=True):
                 of_fine = np.empty(self.sizes[a], np.int64)
                 of_fine[fine[a]] = bins
@@ -146,8 +163,8 @@ class Targets:
                     rows.append(n + of_fine)
                     members.append(self.offsets[a] + np.arange(self.sizes[a]))
                     n += int(bins.max()) + 1
-                own.append(known[key])
-            starts.append(own)
+                first_rows.append(known[key])
+            starts.append(first_rows)
         self.n_coarse = n
         self.coarse_of = np.concatenate(rows)
         self.fine_of = np.concatenate(members)
@@ -175,11 +192,11 @@ class Targets:
 
     def _padded(self, factors: Sequence[Ints], n: int) -> Ints:
         """Stack the factors of tables: missing rows become zeros, missing attributes become ones."""
-        width = max(own.shape[1] for own in factors)
+        width = max(rows.shape[1] for rows in factors)
         padded = np.full((len(factors), n, width), self.n_coarse, np.int64)
-        for at, own in enumerate(factors):
-            padded[at, : len(own)] = self.n_coarse + 1
-            padded[at, : len(own), : own.shape[1]] = own
+        for at, rows in enumerate(factors):
+            padded[at, : len(rows)] = self.n_coarse + 1
+            padded[at, : len(rows), : rows.shape[1]] = rows
         return padded
 
     def _coarse(self, share: Singles) -> Singles:
@@ -199,6 +216,10 @@ class Targets:
             cells[stack.place] = left @ right.transpose(0, 2, 1)
         return cells[:-1]
 
+    def misfit(self, expected: Floats, total: float) -> float:
+        """Mean squared departure of cells from a model, over the variance of their noise: 1 for noise."""
+        return float(np.mean((self.noisy - expected * total) ** 2 / self.variance))
+
     def towards(self, expected: Floats, total: float) -> Singles:
         """Targets of the fit: the expected tables plus the departures that exceed noise; each sums to 1.
 
@@ -207,7 +228,7 @@ class Targets:
         """
         counts = expected * total
         departures = self.shrink(self.noisy - counts)
-        departures *= counts / (counts + self.deviation)
+        departures *= counts / (counts + self.damping)
         target = np.maximum(counts + departures, _LEAST_LEFT * counts) + _LEAST_TARGET * total
         sums = np.bincount(self.table_of_cell, target)
         wanted = np.zeros(self.n_cells + 1, np.float32)
@@ -252,10 +273,10 @@ def _halves(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     if len(shape) == 1:
         return (0,), 1
     n = len(shape)
-    parts = [some for k in range(1, n // 2 + 1) for some in combinations(range(n), k)]
+    parts = [part for k in range(1, n // 2 + 1) for part in combinations(range(n), k)]
 
-    def n_factors(some: tuple[int, ...]) -> float:
-        rows = math.prod(shape[i] for i in some)
+    def n_factors(part: tuple[int, ...]) -> float:
+        rows = math.prod(shape[i] for i in part)
         return rows + math.prod(shape) / rows
 
     left = min(parts, key=n_factors)
@@ -279,7 +300,8 @@ def _rounded(n: int) -> int:
 def _add_rows(sums, to, of, rows):  # type: ignore[no-untyped-def]
     """Add row `of[i]` to the sum at `to[i]`."""
     for i in range(len(to)):
-        sums[to[i]] += rows[of[i]]
+        for c in range(rows.shape[1]):
+            sums[to[i], c] += rows[of[i], c]
 
 
 @nb.njit(cache=True, nogil=True)
@@ -289,9 +311,13 @@ def _products(rows, factors):  # type: ignore[no-untyped-def]
     products = np.empty((n_tables, n, rows.shape[1]), np.float32)
     for t in range(n_tables):
         for i in range(n):
-            products[t, i] = rows[factors[t, i, 0]]
+            product, first = products[t, i], rows[factors[t, i, 0]]
+            for c in range(len(product)):
+                product[c] = first[c]
             for j in range(1, width):
-                products[t, i] *= rows[factors[t, i, j]]
+                factor = rows[factors[t, i, j]]
+                for c in range(len(product)):
+                    product[c] *= factor[c]
     return products
 
 
@@ -302,21 +328,24 @@ def _add_products(sums, factors, values):  # type: ignore[no-untyped-def]
     for t in range(n_tables):
         for i in range(n):
             for j in range(width):
-                sums[factors[t, i, j]] += values[t, i]
+                row, value = sums[factors[t, i, j]], values[t, i]
+                for c in range(len(row)):
+                    row[c] += value[c]
 
 
 @nb.njit(cache=True, nogil=True)
 def _normalise(sums, offsets, touched, before):  # type: ignore[no-untyped-def]
     """Scale the shares of each touched attribute to columns of sum 1; the others stay as before."""
+    total = np.empty(sums.shape[1], np.float32)
     for a in range(len(touched)):
-        own = sums[offsets[a] : offsets[a + 1]]
-        if touched[a]:
-            total = np.maximum(own.sum(axis=0), np.float32(1e-30))
-            for i in range(len(own)):
-                own[i] /= total
-                own[i] *= own[i] >= _NO_SHARE
-        else:
-            own[:] = before[offsets[a] : offsets[a + 1]]
+        total[:] = np.float32(1e-30)
+        for i in range(offsets[a], offsets[a + 1]):
+            for c in range(len(total)):
+                total[c] += sums[i, c]
+        for i in range(offsets[a], offsets[a + 1]):
+            for c in range(len(total)):
+                share = sums[i, c] / total[c] if touched[a] else before[i, c]
+                sums[i, c] = share if share >= _NO_SHARE or not touched[a] else 0.0
 
 
 @nb.njit(cache=True, nogil=True)
@@ -325,21 +354,26 @@ def _scale_to_margins(share, weight, margins, offsets, times, tolerance):  # typ
     for _ in range(times):
         agree = True
         for a in range(len(offsets) - 1):
-            own, wanted = share[offsets[a] : offsets[a + 1]], margins[offsets[a] : offsets[a + 1]]
-            now = np.empty(len(own))
-            for i in range(len(own)):
-                now[i] = (own[i] * weight).sum()
-            if np.abs(now - wanted).sum() < tolerance:
+            shares, target = share[offsets[a] : offsets[a + 1]], margins[offsets[a] : offsets[a + 1]]
+            n, now, departure = len(shares), np.zeros(len(shares)), 0.0
+            for i in range(n):
+                for c in range(len(weight)):
+                    now[i] += shares[i, c] * weight[c]
+                departure += abs(now[i] - target[i])
+            if departure < tolerance:
                 continue
-            agree = False
-            sums = np.zeros(len(weight))
-            for i in range(len(own)):
-                own[i] *= wanted[i] / max(now[i], 1e-300)
-                sums += own[i]
-            weight *= sums
-            weight /= weight.sum()
-            for i in range(len(own)):
-                own[i] /= np.maximum(sums, 1e-300)
+            agree, total = False, 0.0
+            for c in range(len(weight)):
+                column = 0.0
+                for i in range(n):
+                    shares[i, c] *= target[i] / max(now[i], 1e-300)
+                    column += shares[i, c]
+                for i in range(n):
+                    shares[i, c] /= max(column, 1e-300)
+                weight[c] *= column
+                total += weight[c]
+            for c in range(len(weight)):
+                weight[c] /= total
         if agree:
             return
 
@@ -373,20 +407,23 @@ def fit(
     step: Callable[[], None],
 ) -> Components:
     """Components fitted to all tables. The first pass compares tables with independence, later ones with the
-    model. margins: per attribute, the share of records in each fine bin, positive, sum 1. step: called after
-    each pass.
+    model; where noise is most of the departures, the fit ends early. margins: per attribute, the share of
+    records in each fine bin, positive, sum 1. step: called after each pass.
     """
     wanted_margins, offsets = np.concatenate(margins), targets.offsets
     share, weight = np.concatenate(model.share), model.weight
     expected = targets.of_model(wanted_margins[:, None].astype(np.float32), np.ones(1, np.float32))
-    for i in range(passes):
+    signal = targets.misfit(expected, total) - 1
+    enough = 1 - _MOST_NOISE_FITTED * min(1.0, max(0.0, signal))
+    for _ in range(passes):
         wanted = targets.towards(expected, total)
         share, weight = targets.maximise(share, weight, wanted, rounds)
-        last = i == passes - 1
-        share, weight = _scaled(share, weight, wanted_margins, offsets, _LAST_SCALINGS if last else _SCALINGS)
-        if not last:
-            expected = targets.of_model(share, weight)
+        share, weight = _scaled(share, weight, wanted_margins, offsets, _SCALINGS)
+        expected = targets.of_model(share, weight)
         step()
+        if targets.misfit(expected, total) < enough:
+            break
+    share, weight = _scaled(share, weight, wanted_margins, offsets, _LAST_SCALINGS)
     return Components(weight, tuple(np.split(share, offsets[1:-1])))
 
 
@@ -397,22 +434,18 @@ def fits_side_by_side(
     total: float,
     passes: int,
     rounds: int,
-    progress: Callable[[float], None],
+    progress: Progress,
 ) -> list[Components]:
     """One fit per start, each on one core: the matrices are too small to divide between cores."""
-    done, lock = 0, threading.Lock()
-
-    def step() -> None:
-        nonlocal done
-        with lock:
-            done += 1
-
+    doing, passed = "fitting components", list[None]()
+    progress(0.0, doing)
     with (
         threadpool_limits(1, user_api="blas"),
         ThreadPoolExecutor(min(len(starts), available_cores())) as pool,
     ):
+        step = partial(passed.append, None)
         fits = [pool.submit(fit, start, targets, margins, total, passes, rounds, step) for start in starts]
         while wait(fits, _REPORT_SECONDS).not_done:
-            progress(done / (passes * len(starts)))
-        progress(1.0)
+            progress(len(passed) / (passes * len(starts)), doing)
+        progress(1.0, doing)
         return [one.result() for one in fits]

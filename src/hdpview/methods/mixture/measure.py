@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain.tables import TableShape
-from hdpview.methods.mixture.bins import Axis, membership, refinement, sums_over
+from hdpview.domain.table_shapes import TableShape
+from hdpview.methods.mixture.bins import Axis, refinement, sums_over
 from hdpview.methods.mixture.smooth import Histogram, shares_of
 from hdpview.privacy.exact import MOST_RECORDS, Exact
 from hdpview.privacy.mechanism import Mechanism
-from hdpview.view.tables import Table, margin
+from hdpview.view.released_tables import Table, margin
 
 Floats = NDArray[np.float64]
-# Margins of tables with more bins than this are not combined with a histogram, because that inverts a square
-# matrix of this size. Only categories in very large tables have so many, and their histograms are precise.
-_MOST_BINS_COMBINED = 1_024
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +25,6 @@ class Measured:
 
     table: Table
     variance: float
-
-    @property
-    def attributes(self) -> tuple[int, ...]:
-        return self.table.shape.attributes
 
     @property
     def noisy(self) -> Floats:
@@ -57,8 +49,6 @@ class Measurements:
     total_variance: float
     histograms: list[Measured] = field(default_factory=list)
     tables: list[Measured] = field(default_factory=list)
-    # Shares by number of tables, cached because several steps of a build need the same ones.
-    _known: tuple[int, list[Floats]] = field(default=(-1, []), repr=False)
 
     @property
     def total_to_plan_with(self) -> float:
@@ -76,10 +66,7 @@ class Measurements:
 
     def shares(self) -> list[Floats]:
         """Share of records at each code of each attribute, from histograms and the margins of tables."""
-        if self._known[0] != len(self.tables):
-            combined = [self._combined(a) for a in range(len(self.axes))]
-            self._known = (len(self.tables), shares_of(self.axes, combined, self.total))
-        return list(self._known[1])
+        return shares_of(self.axes, [self._combined(a) for a in range(len(self.axes))], self.total)
 
     def _combined(self, a: int) -> Histogram:
         """Counts per code of an attribute: its histogram and the margins of all tables, by generalised least
@@ -89,24 +76,17 @@ class Measurements:
         the histogram is known, so a correction of their sums is shared evenly among their codes.
         """
         histogram = self.histograms[a]
-        fine, margins = refinement(self.axes[a].size, []), list[Table]()
-        for own in (
-            margin(one.table, [one.attributes.index(a)]) for one in self.tables if a in one.attributes
-        ):
-            finer = refinement(len(fine), [fine, *own.shape.bin_of_code])
-            if finer.max() < _MOST_BINS_COMBINED:
-                fine, margins = finer, [*margins, own]
+        of_tables = [one.table for one in self.tables if a in one.table.attributes]
+        margins = [margin(table, [table.shape.attributes.index(a)]) for table in of_tables]
+        fine = refinement(self.axes[a].size, [table_margin.shape.bin_of_code[0] for table_margin in margins])
         sizes = np.bincount(fine).astype(np.float64)
         sums = sums_over(fine, histogram.noisy)
         precision, weighted = np.diag(1 / (sizes * histogram.variance)), sums / (sizes * histogram.variance)
-        for own in margins:
-            inside = membership(own.shape.bin_of_code[0], fine).astype(np.float64)
-            precision += inside.T @ inside / own.variance
-            weighted += inside.T @ own.counts / own.variance
+        for table_margin in margins:
+            inside = np.zeros((len(table_margin.counts), len(sums)))  # bins of the margin × bins inside them
+            inside[table_margin.shape.bin_of_code[0], fine] = 1
+            precision += inside.T @ inside / table_margin.variance
+            weighted += inside.T @ table_margin.counts / table_margin.variance
         covariance: Floats = np.linalg.inv(precision).astype(np.float64)
         counts = histogram.noisy + ((covariance @ weighted - sums) / sizes)[fine]
         return Histogram(counts, histogram.variance, fine, covariance)
-
-
-def n_cells(measured: Sequence[Measured]) -> int:
-    return sum(one.table.counts.size for one in measured)

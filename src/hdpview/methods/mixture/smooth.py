@@ -18,21 +18,21 @@ Ints = NDArray[np.int64]
 
 # Share divided among all codes of an attribute, so that no cell is impossible.
 LEAST_SHARE = 1e-5
-# Most spreads that noiseless coefficients may have, from half the smallest noise upwards.
+# Number of spreads tried for noiseless coefficients, from half the smallest noise upwards.
 _MOST_SPREADS = 14
-# Rounds of expectation maximisation, and prior number of coefficients with each spread.
-_ROUNDS, _BEFOREHAND = 30, 0.1
-# Added to sums of probabilities that may be 0.
+_ROUNDS = 30  # of expectation maximisation
+_BEFOREHAND = 0.1  # prior number of coefficients with each spread
+# Added to sums of probabilities, which may be 0.
 _NO_CHANCE = 1e-30
 # Smallest variance of a contrast, as a share of a code's: rounding must not make it negative.
 _LEAST_VARIANCE = 1e-9
-# Histograms of so few ordered codes have few contrasts, so they are shrunk together. The place of the first
-# cut matters too much there, so results are averaged over several places, given as shares of the length.
-_SHORT, _MIDDLE, _FIRST_CUTS = 16, 0.5, (0.3, 0.4, 0.5, 0.6, 0.7)
-# How often counts are scaled to the sums over the classes of each cycle, one cycle after the other.
+# Histograms of at most this many ordered codes have few contrasts, so they are shrunk together.
+_SHORT = 16
+# Place of the first cut, as a share of the length; results of short histograms are means over several.
+_MIDDLE = 0.5
+_FIRST_CUTS = (0.3, 0.4, 0.5, 0.6, 0.7)
+# Number of times counts are scaled to the sums over the classes of each cycle, one cycle after another.
 _SCALINGS = 5
-# Smallest part of a class's indicator orthogonal to earlier ones; less is rounding.
-_NEW_DIRECTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,8 @@ class Histogram:
 def shares_of(axes: Sequence[Axis], known: Sequence[Histogram], total: float) -> list[Floats]:
     """Shares of the codes of every attribute, positive, sum 1, shape (size,) each.
 
-    Contrasts between neighbouring runs of ordered codes are shrunk; other codes stay as they are.
+    Contrasts between neighbouring runs of ordered codes are shrunk, and many codes without order towards
+    their median: otherwise noise decides which of thousands of values look the most frequent.
     """
     smoothed = [one.counts.copy() for one in known]
     runs = [
@@ -75,6 +76,11 @@ def shares_of(axes: Sequence[Axis], known: Sequence[Histogram], total: float) ->
     for (a, _), cells in zip(runs, _shrunk(axes, known, runs) if runs else (), strict=True):
         n_cuts = sum(other == a for other, _ in runs)
         smoothed[a][: len(cells)] += (cells - known[a].counts[: len(cells)]) / n_cuts
+    for axis, one, counts in zip(axes, known, smoothed, strict=True):
+        if axis.n_ordered == 0 and len(counts) > _SHORT:
+            median = np.median(one.counts)
+            variance, group = np.full(len(counts), one.variance), np.zeros(len(counts), np.int64)
+            counts[:] = median + (counts - median) * kept_shares(counts - median, variance, group)
     positive = [_positive(axis, counts, total) for axis, counts in zip(axes, smoothed, strict=True)]
     return [counts / counts.sum() for counts in positive]
 
@@ -87,7 +93,7 @@ def _positive(axis: Axis, counts: Floats, total: float) -> Floats:
     positive = project_to_simplex(counts, total) + LEAST_SHARE * total / len(counts)
     ordered = positive[: axis.n_ordered]
     for _ in range(_SCALINGS):
-        for bins in axis.cycles:
+        for bins in reversed(axis.cycles):  # the finest first, so that sums over the others are exact
             sums = project_to_simplex(sums_over(bins, counts[: len(bins)]), float(ordered.sum()))
             ordered *= (np.maximum(sums, LEAST_SHARE * total) / sums_over(bins, ordered))[bins]
     return positive
@@ -104,12 +110,8 @@ def _shrunk(
     lengths = [len(basis.level) for basis in bases]
     counts = [known[a].counts[:n] for (a, _), n in zip(runs, lengths, strict=True)]
     flat = np.concatenate([basis.forward(own) for basis, own in zip(bases, counts, strict=True)])
-    variance = np.concatenate(
-        [
-            known[a].variances_of(len(own), basis)
-            for (a, _), own, basis in zip(runs, counts, bases, strict=True)
-        ]
-    )
+    known_to = zip(runs, lengths, bases, strict=True)
+    variance = np.concatenate([known[a].variances_of(n, basis) for (a, _), n, basis in known_to])
     alike = [-1.0 - cut if n <= _SHORT else float(a) for (a, cut), n in zip(runs, lengths, strict=True)]
     level = np.concatenate([basis.level for basis in bases])
     group = np.repeat(np.unique(alike, return_inverse=True)[1], lengths) * (int(level.max()) + 1) + level
@@ -120,13 +122,13 @@ def _shrunk(
         *(np.split(each, np.cumsum(lengths)[:-1]) for each in (flat * kept, kept, variance)), strict=True
     )
     return [
-        _with_cycles(axes[a].cycles, own, basis, *part)
+        _with_cycles(axes[a], own, basis, *part)
         for (a, _), own, basis, part in zip(runs, counts, bases, parts, strict=True)
     ]
 
 
 def _with_cycles(
-    cycles: Sequence[Bins], counts: Floats, basis: _Contrasts, shrunk: Floats, kept: Floats, variance: Floats
+    axis: Axis, counts: Floats, basis: _Contrasts, shrunk: Floats, kept: Floats, variance: Floats
 ) -> Floats:
     """Counts from shrunk contrasts, with the signal of recurring classes added back.
 
@@ -134,7 +136,7 @@ def _with_cycles(
     differences between counts and shrunk counts are shrunk once more along the cycles.
     """
     smooth = basis.backward(shrunk)
-    along, group = _cycle_basis(cycles)
+    along, group = axis.cycle_basis
     if len(group):
         noise = variance @ (basis.forward(along) * (1.0 - kept)[:, None]) ** 2
         departures = along.T @ (counts - smooth)
@@ -143,24 +145,8 @@ def _with_cycles(
     return smooth
 
 
-def _cycle_basis(cycles: Sequence[Bins]) -> tuple[Floats, Ints]:
-    """An orthonormal basis of differences between classes, (n, n_differences), and the cycle of each."""
-    if not cycles:
-        return np.zeros((0, 0)), np.zeros(0, np.int64)
-    members = [(bins[:, None] == np.unique(bins)[1:]).astype(np.float64) for bins in cycles]
-    basis, triangle = np.linalg.qr(np.concatenate([np.ones((len(cycles[0]), 1)), *members], axis=1))
-    new = np.abs(np.diag(triangle)) > _NEW_DIRECTION
-    new[0] = False  # the sum of all codes
-    group = np.repeat(np.arange(len(members)), [own.shape[1] for own in members])
-    return basis[:, new], np.unique(group[new[1:]], return_inverse=True)[1]
-
-
 def kept_shares(
-    coefficients: Floats,
-    variance: Floats,
-    group: Ints,
-    part_of_group: Ints | None = None,
-    first: Ints | None = None,
+    coefficients: Floats, variance: Floats, group: Ints, parts: tuple[Ints, Ints] | None = None
 ) -> Floats:
     """The share of each coefficient that is signal, by empirical Bayes, in the shape of the coefficients.
 
@@ -168,11 +154,10 @@ def kept_shares(
     spreads from 0 to large. Expectation maximisation estimates the frequency of each spread from the group's
     coefficients; the share is that of the posterior mean.
 
-    group: number of each coefficient's group, from 0. first: the first coefficient of each part, which has
-    spreads of its own; one part by default.
+    group: each coefficient's group, from 0. parts: the part of each group, and the first coefficient of each
+    part; each part has spreads of its own. One part by default.
     """
-    first = np.zeros(1, np.int64) if first is None else first
-    part_of_group = np.zeros(int(group.max()) + 1, np.int64) if part_of_group is None else part_of_group
+    part_of_group, first = parts or (np.zeros(int(group.max()) + 1, np.int64), np.zeros(1, np.int64))
     # 0, and from half the smallest noise to the largest coefficient in even steps of their logarithm.
     least = 0.5 * np.sqrt(np.minimum.reduceat(variance, first))
     most = np.maximum(np.maximum.reduceat(np.abs(coefficients), first), 4.0 * least)
@@ -181,25 +166,37 @@ def kept_shares(
     spread[:, 0] = 0.0
     for row, low, high, n in zip(spread, least, most, n_steps.tolist(), strict=True):
         row[1 : 1 + n] = np.geomspace(low, high, n)
-    kept: Floats = _kept(coefficients, variance, group, part_of_group, spread, _ROUNDS, _BEFOREHAND)
+    spread = spread[part_of_group]
+    before = (spread >= 0).astype(np.float32)
+    kept: Floats = _kept(coefficients, variance, group, spread, before, _ROUNDS, _BEFOREHAND)
     return kept
 
 
 @nb.njit(cache=True, nogil=True)
-def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand):  # type: ignore[no-untyped-def]
-    """spread: one row for all groups that use it in `spreads_of`, padded with -1."""
+def _kept(coefficients, variance, group, spread, before, rounds, beforehand):  # type: ignore[no-untyped-def]
+    """spread: one row a group, padded with -1. before: 1 for each spread that is there.
+
+    Plain loops: numba takes six times as long to compile expressions over arrays, and a first build waits.
+    """
     n, n_spreads = len(coefficients), spread.shape[1]
-    density = np.empty((n, n_spreads), np.float32)
+    density = np.zeros((n, n_spreads), np.float32)
+    logs = np.empty(n_spreads)
     for i in range(n):
-        own = spread[spreads_of[group[i]]]
-        widened = variance[i] + own**2
-        logs = np.where(own >= 0, -0.5 * (coefficients[i] ** 2 / widened + np.log(widened)), -np.inf)
-        density[i] = np.exp(logs - logs.max())
-    before = (spread[spreads_of] >= 0).astype(np.float32)
-    common = before.copy()
+        spreads, most = spread[group[i]], -np.inf
+        for k in range(n_spreads):
+            if spreads[k] >= 0:
+                widened = variance[i] + spreads[k] ** 2
+                logs[k] = -0.5 * (coefficients[i] ** 2 / widened + math.log(widened))
+                most = max(most, logs[k])
+        for k in range(n_spreads):
+            if spreads[k] >= 0:
+                density[i, k] = math.exp(logs[k] - most)
+    common, learnt = before.copy(), np.empty_like(before)
     chance = np.empty(n_spreads, np.float32)
     for _ in range(rounds):
-        learnt = before * np.float32(beforehand)
+        for g in range(len(before)):
+            for k in range(n_spreads):
+                learnt[g, k] = before[g, k] * np.float32(beforehand)
         for i in range(n):
             g, total = group[i], np.float32(_NO_CHANCE)
             for k in range(n_spreads):
@@ -207,36 +204,43 @@ def _kept(coefficients, variance, group, spreads_of, spread, rounds, beforehand)
                 total += chance[k]
             for k in range(n_spreads):
                 learnt[g, k] += chance[k] / total
-        for g in range(len(common)):
-            common[g] = learnt[g] / learnt[g].sum()
+        for g in range(len(before)):
+            total = np.float32(0.0)
+            for k in range(n_spreads):
+                total += learnt[g, k]
+            for k in range(n_spreads):
+                common[g, k] = learnt[g, k] / total
     kept = np.empty(n)
     for i in range(n):
-        own, likely = spread[spreads_of[group[i]]], density[i] * common[group[i]]
-        kept[i] = (likely * (own**2 / (variance[i] + own**2))).sum() / max(likely.sum(), _NO_CHANCE)
+        g, likely, signal = group[i], _NO_CHANCE, 0.0
+        for k in range(n_spreads):
+            here = density[i, k] * common[g, k]
+            likely += here
+            signal += here * spread[g, k] ** 2 / (variance[i] + spread[g, k] ** 2)
+        kept[i] = signal / likely
     return kept
 
 
 class Shrinkage:
     """Shrinks departures from a model, for all tables of a release at once.
 
-    Along every ordered axis, departures are transformed into contrasts between halves of runs (an orthonormal
-    basis, so that noise is equal in all of them). Other axes stay as they are: their codes have no
+    Along the row of an axis, departures are transformed into contrasts between halves of runs (an orthonormal
+    basis, so that noise is equal in all of them). Bins outside the row stay as they are: they have no
     neighbours. Coefficients of runs of the same lengths in the same table are shrunk together.
     """
 
     def __init__(
-        self,
-        n_ordered: Sequence[Sequence[int]],
-        shapes: Sequence[tuple[int, ...]],
-        variances: Sequence[float],
+        self, n_in_row: Sequence[Sequence[int]], shapes: Sequence[Sequence[int]], variances: Sequence[float]
     ) -> None:
-        """Per table: number of ordered bins of each axis; all bins; variance of a cell's noise."""
+        """Per table: number of bins in the row of each axis, which come first; all bins; variance of a
+        cell's noise.
+        """
         bases: dict[int, _Contrasts] = {}
         groups, axes, n_groups, table_of_group = [], [], 0, []
         sizes = [math.prod(shape) for shape in shapes]
-        for number, (ordered, shape) in enumerate(zip(n_ordered, shapes, strict=True)):
+        for number, (in_row, shape) in enumerate(zip(n_in_row, shapes, strict=True)):
             group = np.zeros((), np.int64)
-            for i, (n, size) in enumerate(zip(ordered, shape, strict=True)):
+            for i, (n, size) in enumerate(zip(in_row, shape, strict=True)):
                 level = np.zeros(size, np.int64)
                 if n > 1:
                     level[:n] = bases.setdefault(n, _Contrasts(n)).level
@@ -264,9 +268,8 @@ class Shrinkage:
         """Shrunk departures of all cells of all tables, one table after the other, each in C order."""
         coefficients = departures.copy()
         _transform(coefficients, self._axes, self._bases, False)
-        coefficients *= kept_shares(
-            coefficients, self._variance, self._group, self._table_of_group, self._first
-        )
+        parts = self._table_of_group, self._first
+        coefficients *= kept_shares(coefficients, self._variance, self._group, parts)
         _transform(coefficients, self._axes, self._bases, True)
         return coefficients
 
@@ -322,7 +325,7 @@ class _Contrasts:
     def backward(self, coefficients: Floats) -> Floats:
         """The cells with these coefficients."""
         steps = np.zeros((self._n + 1, *coefficients.shape[1:]))
-        left, right = ((own * coefficients[1:].T).T for own in (self._left, self._right))
+        left, right = ((side * coefficients[1:].T).T for side in (self._left, self._right))
         np.add.at(steps, self._start, left)
         np.add.at(steps, self._middle, -left - right)
         np.add.at(steps, self._stop, right)

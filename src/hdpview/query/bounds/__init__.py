@@ -1,1 +1,1 @@
-"""Intervals that need no model: noise alone, the worst case, and the paper's theorem."""
+"""Intervals without a model: noise alone, the worst case, and the paper's theorem."""

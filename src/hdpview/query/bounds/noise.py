@@ -1,11 +1,9 @@
-"""How far the noise of an answer can reach: quantiles of a weighted sum of discrete Laplace noise.
+"""Bounds on the noise of an answer: quantiles of a weighted sum of discrete Laplace noise.
 
-The sum Σ wᵢ·zᵢ has a known variance and a known excess kurtosis, and with these its quantile is known to
-within 1.5 %. For a given
-kurtosis the quantile lies between those of two extreme families: one large weight over a normal rest, and
-    equal weights. Both
-are computed exactly, by inverting their characteristic functions, and the larger is used. One table per level
-of confidence serves any number of answers.
+The variance and the excess kurtosis of the sum Σ wᵢ·zᵢ determine its quantile within 1.5%: it lies between
+those of two extreme families, one large weight over a normal rest and equal weights. Both are computed
+exactly, by inverting their characteristic functions, and the larger is used. One table per level of
+confidence serves any number of answers.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ from numpy.typing import NDArray
 
 from hdpview.errors import QueryError
 
-_LARGEST_KURTOSIS = 3.0  # of one Laplace variable; a sum of several has less
+_LARGEST_KURTOSIS = 3.0  # excess kurtosis of one Laplace variable; smaller for sums of several
 _N_TABLE, _N_FREQUENCIES, _PERIOD, _NEWTON_STEPS = 33, 4_000, 50.0, 8
 MAX_CONFIDENCE = 0.9999
-_MOST_INSIDE = 1.0 - 1e-7  # of intervals of which several have to hold at once
+_MOST_INSIDE = 1.0 - 1e-7  # if several intervals must hold at once
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +37,7 @@ class NoiseLaw:
 
     @property
     def decay(self) -> float:
-        return math.exp(-1.0 / self.scale)
+        return math.exp(-1.0 / self.scale) if self.scale else 0.0
 
     @property
     def variance(self) -> float:
@@ -54,15 +52,9 @@ class NoiseLaw:
         return (1.0 + 4.0 * self.decay + self.decay**2) / (2.0 * self.decay) if self.decay else math.inf
 
     def half_width(self, n: Floats, confidence: float) -> Floats:
-        """Half the width of the central interval that holds the sum of n such noises with this confidence.
-
-        Half a step is added because noise comes in whole numbers: with it the interval reaches the next
-        possible sum.
-        """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            kurtosis = np.where(n > 0, self.excess_kurtosis / n, 0.0)
-        width = bounded_quantile(kurtosis, confidence) * np.sqrt(self.variance * n) + 0.5
-        return np.where(n > 0, np.maximum(width, self.quantile_of_one(confidence)), 0.0)
+        """Half the width of the central interval that holds the sum of n such noises with this confidence."""
+        fourth = n * (self.excess_kurtosis * self.variance**2)
+        return half_width(n * self.variance, fourth, np.ones_like(n), self, confidence)
 
     def quantile_of_one(self, confidence: float) -> int:
         """The smallest whole number m with P(|z| ≤ m) ≥ confidence for the noise z of one block: 2·p^(m +
@@ -75,16 +67,24 @@ class NoiseLaw:
 
 
 def bounded_quantile(kurtosis: Floats, confidence: float) -> Floats:
-    """As `quantile`; noise whose kurtosis is above a Laplace variable's counts as one."""
+    """The x with P(|Z| ≤ x) = confidence, for standardised sums of Laplace noise with these excess kurtoses,
+    clipped to that of one Laplace variable.
+    """
     return np.interp(np.sqrt(np.minimum(kurtosis, _LARGEST_KURTOSIS)), *_table(float(confidence)))
 
 
-def quantile(kurtosis: Floats, confidence: float) -> Floats:
-    """X with P(|Z| ≤ x) = confidence, for standardised sums of Laplace noise of these excess kurtoses (0 to
-    3).
+def half_width(variance: Floats, fourth: Floats, largest: Floats, law: NoiseLaw, confidence: float) -> Floats:
+    """Half the widths of the central intervals that hold weighted sums of noise with this confidence.
+
+    variance, fourth: of the sums, the latter their fourth cumulants. largest: their largest weights. law: of
+    the noise with the largest scale. Noise comes in whole numbers: half of the largest weight makes the
+    interval reach the next possible sum. If nearly all noise is 0, a standard deviation misses the tails; a
+    quantile of single noise covers them.
     """
-    check_confidence(confidence)
-    return np.interp(np.sqrt(kurtosis), *_table(float(confidence)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kurtosis = np.where(variance > 0, fourth / variance**2, 0.0)
+    width = bounded_quantile(kurtosis, confidence) * np.sqrt(variance) + 0.5 * largest
+    return np.where(variance > 0, np.maximum(width, law.quantile_of_one(confidence) * largest), 0.0)
 
 
 def check_confidence(confidence: float) -> None:
@@ -95,7 +95,7 @@ def check_confidence(confidence: float) -> None:
 
 
 def confidence_of_each(n: int, confidence: float) -> float:
-    """How sure each of `n` intervals must be for all to hold at once with this confidence."""
+    """The confidence of each of `n` intervals such that all hold at once with this confidence."""
     return min(1.0 - (1.0 - confidence) / max(n, 1), _MOST_INSIDE)
 
 
@@ -106,7 +106,7 @@ def _table(confidence: float) -> tuple[Floats, Floats]:
     inner = root_kurtosis[1:-1, None]
     step = 2 * math.pi / _PERIOD
     frequency: Floats = (np.arange(_N_FREQUENCIES, dtype=np.float64) + 0.5) * step
-    share = inner / math.sqrt(_LARGEST_KURTOSIS)  # of the variance, in the one large weight
+    share = inner / math.sqrt(_LARGEST_KURTOSIS)  # shares of the variance in the one large weight
     one_large = np.exp(-(1 - share) * frequency**2 / 2) / (1 + share * frequency**2 / 2)
     n_equal = _LARGEST_KURTOSIS / inner**2
     equal = np.exp(-n_equal * np.log1p(frequency**2 / (2 * n_equal)))

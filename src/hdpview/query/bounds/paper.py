@@ -21,19 +21,19 @@ from hdpview.view.data import ViewData
 
 Floats = NDArray[np.float64]
 _NEEDED = ("epsilon_counts", "converge_noise_scale", "converge_bias_per_level", "converge_threshold")
-_ROUNDS = 12  # each leaves less than a tenth of the range
+_ROUNDS = 12  # each step leaves less than a tenth of the range
 
 
 def error_bound(view: ViewData, where: Where, mu: float = 0.05, xi: float = 1.0) -> Interval:
-    """Θ_min and Θ_max: the error of a raw count is above the one, and below the other, with probability at
-    least 1 − μ each.
+    """Θ_min and Θ_max: the error of a raw count is above Θ_min with probability at least 1 − μ, and below
+    Θ_max with probability at least 1 − μ.
 
     Args:
         view: a view built by the paper's method.
         where: the condition.
         mu: the probability with which each side may fail.
-        xi: how unevenly sub-blocks may deviate, compared with their blocks. A property of the data that no
-            one may look up.
+        xi: how unevenly sub-blocks may deviate, compared with their blocks. A property of the data, which
+            must not be looked up.
     """
     if not 0 < mu < 1 or not 0 < xi < math.inf:
         raise QueryError(f"mu must lie between 0 and 1 and xi above 0; got {mu!r} and {xi!r}.")
@@ -67,8 +67,8 @@ def error_bound(view: ViewData, where: Where, mu: float = 0.05, xi: float = 1.0)
 
 
 def _minimum(function: Callable[[Floats], Floats], end: float) -> float:
-    """The minimum over 0 < t < end of a function that falls, then rises, and is infinite at both ends: each
-    round looks at 20 places around the lowest one so far.
+    """Minimise, over 0 < t < end, a function that falls, then rises, and is infinite at both ends. Each round
+    evaluates 20 points around the lowest one so far.
     """
     low, high = 0.0, end
     for _ in range(_ROUNDS):

@@ -2,16 +2,15 @@
 
 The weight of a block in a quantity is the mean of the quantity over the block's cells, so the variance of
 noise is ∝ the sum of squared weights. If a question cuts through a block, a record there may count or not:
-the spread is the standard deviation of its contribution, summed over the records of all blocks and those that
-noise may hide in one of them. Uneven blocks add a multiple of the spread as error, which `Quality` gives per
-number of attributes.
+the spread is the standard deviation of its contribution, summed over the records of all blocks, plus records
+that noise may hide in one of them. Uneven blocks add a multiple of the spread as error, which `Quality` gives
+per number of attributes.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from hdpview.query.question.quantities import Quantity, product
 from hdpview.view.blocks import Blocks
 
 Floats = NDArray[np.float64]
-MAX_ARRAY_SIZE = 4_000_000  # numbers in an array of quantities × blocks
+MAX_ARRAY_SIZE = 4_000_000  # maximum size of an array of quantities × blocks
 _FEW_CUT_BLOCKS = 0.25  # share of all blocks; if fewer are cut, only these are computed
 _LEAST_SHARE = 1e-12  # of a block; smaller shares do not increase the error
 
@@ -33,8 +32,8 @@ _LEAST_SHARE = 1e-12  # of a block; smaller shares do not increase the error
 class BlockSums(NamedTuple):
     """Sums over blocks per quantity, shape (n,) each.
 
-    raw, estimate: sums of weight times noisy and consistent count. squares, fourths: sums of the weights'
-        squares and fourth powers. largest: the largest weight. spread: see above.
+    raw, estimate: sums of weights times noisy counts, and times consistent counts. squares, fourths: sums of
+        the weights' squares and fourth powers. largest: the largest weight. spread: see above.
     """
 
     raw: Floats
@@ -114,99 +113,69 @@ def hidden_records(blocks: Blocks) -> float:
     return math.sqrt(NoiseLaw(blocks.noise_scale).variance)
 
 
-class Spreads(NamedTuple):
-    """For m quantities of each of n groups: shared noise Σ weights·weights, (m, m, n); spreads, (m, n);
-    correlations of a record's contributions to two of them inside blocks, (m, m, n).
+def block_covariances(
+    blocks: Blocks, quantities: Sequence[Sequence[Quantity]], factor: Floats, schema: Schema
+) -> Floats:
+    """Expected products of the errors of m quantities in each of n groups, shape (m, m, n).
+
+    quantities[i][g] is the i-th of group g; factor: of its spread, shape (m, n). Noise is shared; spreads are
+    as correlated as a record's contributions to two quantities inside blocks.
     """
-
-    squares: Floats
-    spread: Floats
-    correlation: Floats
-
-
-def block_spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: Schema) -> Spreads:
-    """Spreads of quantities that an aggregate combines: quantities[i][g] is the i-th of group g."""
     m, n = len(quantities), len(quantities[0])
-    spreads = Spreads(np.zeros((m, m, n)), np.zeros((m, n)), np.zeros((m, m, n)))
     step = max(1, MAX_ARRAY_SIZE // (len(blocks) * m))
+    products = [np.zeros((m, m, 0))]
     for start in range(0, n, step):
-        chunk = [each[start : start + step] for each in quantities]
-        for column, values in zip(spreads, _spreads(blocks, chunk, schema), strict=True):
-            column[..., start : start + step] = values
-    return spreads
+        chunk = [own[start : start + step] for own in quantities]
+        products.append(_covariances(blocks, chunk, factor[:, start : start + step], schema))
+    return np.concatenate(products, axis=2)
 
 
-def _spreads(blocks: Blocks, quantities: Sequence[Sequence[Quantity]], schema: Schema) -> Spreads:
+def _covariances(
+    blocks: Blocks, quantities: Sequence[Sequence[Quantity]], factor: Floats, schema: Schema
+) -> Floats:
     m, n = len(quantities), len(quantities[0])
     weight, square = np.zeros((2, m, n, len(blocks)))
     for i, own in enumerate(quantities):
         for some, weights, squares in _weights(blocks, pack(own, schema)):
             weight[i, some], square[i, some] = weights, squares
-    variance = _variance(weight, square) @ blocks.weight
-    correlation = np.zeros((m, m, n))
+    # Records that noise hides may lie in any block.
+    records = blocks.weight + hidden_records(blocks) / len(blocks)
+    variance = _variance(weight, square) @ records
+    size = factor * _spread(blocks, cut_deviation(weight, square))
+    products: Floats = np.einsum("iqb,jqb->ijq", weight, weight) * NoiseLaw(blocks.noise_scale).variance
     for i in range(m):
-        correlation[i, i] = 1.0
+        products[i, i] += size[i] ** 2
         for j in range(i):
             both = [product(x, y) for x, y in zip(quantities[i], quantities[j], strict=True)]
-            joint = sums_over_components(blocks, pack(both, schema), blocks.weight)
-            together = joint - (weight[i] * weight[j]) @ blocks.weight
+            joint = sums_over_components(blocks, pack(both, schema), records)
+            together = joint - (weight[i] * weight[j]) @ records
             scale = np.sqrt(variance[i] * variance[j])
-            ratio = np.divide(together, scale, out=np.zeros(n), where=scale > 0)
-            correlation[i, j] = correlation[j, i] = np.clip(ratio, -1.0, 1.0)
-    shared = np.einsum("iqb,jqb->ijq", weight, weight)
-    return Spreads(shared, _spread(blocks, cut_deviation(weight, square)), correlation)
-
-
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """A term over a grid: a factor per cell, and the weight and mean square of each block in a cell.
-
-    excess: per cell, ratio of the factor of its mean square to its squared factor: more than 1 if the
-        question cuts through the cell, so that a record there may count or not.
-    """
-
-    on_axes: Floats
-    excess: Floats
-    weight: Floats
-    square: Floats
+            correlation = np.divide(together, scale, out=np.zeros(n), where=scale > 0)
+            products[[i, j], [j, i]] += size[i] * size[j] * np.clip(correlation, -1.0, 1.0)
+    return products
 
 
 def _grid_sums(blocks: Blocks, asked: Grids, attributes: Sequence[int]) -> BlockSums:
-    """The sums in every cell of a grid, flat, in code order. If several terms share a cell, squares,
-    largest weights and spreads are upper bounds.
+    """The sums of a count in every cell of a grid, flat, in code order. If several terms share a cell,
+    squares, largest weights and spreads are upper bounds.
     """
     rectangles, share = blocks.rectangles(attributes), blocks.share_of_cell(attributes)
-    noisy = blocks.noisy_counts.astype(np.float64)
-    n_cells = int(np.prod(rectangles.shape))
-    raw, estimate, roots, largest, spread, fourth_roots = np.zeros((6, n_cells))
-    for term in _cells(blocks, asked, attributes, share):
-        columns = [term.weight * noisy, term.weight * blocks.weight, term.weight**2, term.weight**4]
-        sums = rectangles.sums(np.stack(columns))
-        most = rectangles.maxima(np.abs(term.weight))
-        size = np.abs(term.on_axes)
-        raw += sums[0] * term.on_axes
-        estimate += sums[1] * term.on_axes
-        roots += np.sqrt(np.maximum(sums[2], most**2)) * size
-        fourth_roots += np.maximum(sums[3], most**4) ** 0.25 * size
-        largest += most * size
-        for excess in np.unique(term.excess):
-            deviation = cut_deviation(term.weight, excess * term.square)
+    noisy, shape = blocks.noisy_counts.astype(np.float64), asked.shape(attributes)
+    raw, estimate, roots, largest, spread, fourth_roots = np.zeros((6, int(np.prod(shape))))
+    for on_axes, mean in grid_terms(asked.whole, function_means(blocks, asked.whole), attributes, shape):
+        weight = mean * share
+        # The part of each cell that the question covers: if it is cut, a record there may count or not.
+        part = np.ones(len(raw)) if on_axes is None else on_axes.reshape(-1)
+        sums = rectangles.sums(np.stack([weight * noisy, weight * blocks.weight, weight**2, weight**4]))
+        most = rectangles.maxima(weight)
+        raw += sums[0] * part
+        estimate += sums[1] * part
+        roots += np.sqrt(np.maximum(sums[2], most**2)) * part
+        fourth_roots += np.maximum(sums[3], most**4) ** 0.25 * part
+        largest += most * part
+        for own in np.unique(part[part > 0.0]):
+            deviation = cut_deviation(weight, weight / own)
             here = np.maximum(rectangles.sums((deviation * blocks.weight)[None])[0], 0.0)
             here += hidden_records(blocks) * rectangles.maxima(deviation)
-            spread += np.where(term.excess == excess, here * size, 0.0)
+            spread += np.where(part == own, here * own, 0.0)
     return BlockSums(raw, estimate, roots**2, fourth_roots**4, largest, spread)
-
-
-def _cells(blocks: Blocks, asked: Grids, attributes: Sequence[int], share: Floats) -> Iterator[_Cells]:
-    shape = asked.shape(attributes)
-    firsts, seconds = (
-        grid_terms(batch, function_means(blocks, batch), attributes, shape)
-        for batch in (asked.whole, asked.whole.squared)
-    )
-    for (on_axes, mean), (squared_on_axes, square) in zip(firsts, seconds, strict=True):
-        factor, of_square = (
-            np.ones(int(np.prod(shape))) if each is None else each.reshape(-1)
-            for each in (on_axes, squared_on_axes)
-        )
-        excess: Floats = np.divide(of_square, factor**2, out=np.ones(len(factor)), where=factor != 0)
-        yield _Cells(factor, excess.round(9), mean * share, square * share)

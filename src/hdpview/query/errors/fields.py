@@ -2,25 +2,25 @@
 
 Every kernel of the error model is a product over attributes, so that a draw of it is a small random tensor
 contracted with functions of codes: G groups cost n_draws · G numbers, never G × G covariances. All scans of a
-statement meet the same tensors, so that a part and its whole, or a share and its complement, err together.
+statement share the tensors, so a part and its whole, or a share and its complement, have the same errors.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Hashable, Sequence
-from functools import reduce
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.query.bounds.noise import NoiseLaw
 from hdpview.query.errors.blocks import cut_deviation, hidden_records
-from hdpview.query.errors.codes import unlike
-from hdpview.query.errors.kernels import MAX_PIECE_ORDER, MIN_ERROR_RECORDS, ErrorModel, error_model
+from hdpview.query.errors.kernels import MAX_PIECE_ORDER, MIN_ERROR_RECORDS, ErrorModel, error_model, lifts
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
 from hdpview.view.quality import N_ORDERS
@@ -29,45 +29,53 @@ Floats = NDArray[np.float64]
 _MAX_DRAWS, _MIN_DRAWS = 200, 32
 _MAX_DRAWN_GROUPS = 400_000  # draws × groups, above which there are fewer draws
 _MAX_FIELD = 100_000  # numbers of one draw of a field of three attributes; larger ones are drawn per group
-_MAX_BASIS = 300  # functions of an attribute up to which a field is reduced to what they span
+_CODES = ("bins", 0, 0.0)  # deviations of codes from the mean over records
+_MAX_BASIS = 300  # functions of an attribute, above which a field is not reduced to their span
 
 
-class _Cluster(Protocol):
+@dataclass(frozen=True, eq=False)
+class ErrorCluster:
     """Attributes that expressions tie together.
 
-    functions: shape (n_keys, n_specs, *n_classes): what a record of these classes adds.
+    functions: shape (n_keys, n_functions, *n_classes): the contribution of a record of these classes.
     classes: per attribute, shape (n_classes, n_codes): share of a code's records in each class.
-    spec: per base sum, which function it multiplies.
+    function: per base sum, which function it multiplies.
     """
 
-    @property
-    def attributes(self) -> Sequence[int]: ...
-    @property
-    def functions(self) -> Floats: ...
-    @property
-    def classes(self) -> Sequence[Floats]: ...
-    @property
-    def spec(self) -> Sequence[int]: ...
+    attributes: tuple[int, ...]
+    functions: Floats
+    classes: Sequence[Floats]
+    function: Sequence[int]
+
+    def of(self, j: int) -> int:
+        """The function of base sum j."""
+        return int(self.function[j]) if self.attributes else 0
 
 
-class Scan(Protocol):
+@dataclass(frozen=True, eq=False)
+class ErrorScan:
     """Base sums of one SELECT over the view. Groups are the cells of the grid of the clusters' keys.
 
-    estimate: shape (n_bases, n_groups).
+    is_count: per base sum, whether it counts records. estimate: shape (n_bases, n_groups).
+    signature: scans with the same one are about the same groups.
     """
 
+    clusters: Sequence[ErrorCluster]
+    is_count: Sequence[bool]
+    estimate: Floats
+    signature: str = ""
+
     @property
-    def clusters(self) -> Sequence[Any]: ...
+    def grid(self) -> tuple[int, ...]:
+        return tuple(len(cluster.functions) for cluster in self.clusters)
+
     @property
-    def bases(self) -> Sequence[Any]: ...
-    @property
-    def grid(self) -> tuple[int, ...]: ...
-    @property
-    def estimate(self) -> Floats: ...
+    def n_bases(self) -> int:
+        return len(self.is_count)
 
 
 def n_draws_for(n_groups: int) -> int:
-    """How many draws answers with so many groups get: an even number."""
+    """The number of draws for this many groups; it is even."""
     return int(np.clip(_MAX_DRAWN_GROUPS // max(n_groups, 1), _MIN_DRAWS, _MAX_DRAWS)) // 2 * 2
 
 
@@ -76,19 +84,17 @@ def seed_of(checksum: str, statement: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{checksum}\n{statement}".encode()).digest()[:8])
 
 
-def draw_errors(part: ViewPart, scans: Sequence[Scan], n_draws: int, seed: int) -> list[Floats]:
-    """Errors of all scans of a statement, shape (n_draws, n_bases, n_groups) each: mean 0, coherent.
+def draw_errors(part: ViewPart, scans: Sequence[ErrorScan], n_draws: int, seed: int) -> list[Floats]:
+    """Draw the errors of all scans of a statement, shape (n_draws, n_bases, n_groups) each, with mean 0.
 
-    The second half of the draws is minus the first.
+    Draw i of all scans is one possible truth. The second half of the draws is the negated first half.
     """
-    with_groups = [scan for scan in scans if math.prod(scan.grid)]
+    normals, with_groups = _Normals(n_draws, seed), [scan for scan in scans if math.prod(scan.grid)]
     if isinstance(part.components, Blocks):
-        drawn = iter(_draw_block_errors(part, with_groups, n_draws, seed))
+        drawn = _draw_block_errors(part, part.components, with_groups, normals)
     else:
-        fields = _Fields(error_model(part), with_groups, n_draws, seed)
-        drawn = iter([fields.errors(scan) for scan in with_groups])
-    empty = (np.zeros((n_draws, len(scan.bases), 0)) for scan in scans if not math.prod(scan.grid))
-    return [next(drawn if math.prod(scan.grid) else empty) for scan in scans]
+        drawn = map(_Fields(error_model(part), with_groups, normals).errors, with_groups)
+    return [next(drawn) if math.prod(scan.grid) else np.zeros((n_draws, scan.n_bases, 0)) for scan in scans]
 
 
 class _Normals:
@@ -101,8 +107,8 @@ class _Normals:
         self._used = np.zeros((n_draws // 2, 0))
 
     def __call__(self, key: Hashable, *shape: int) -> Floats:
-        """Antithetic. As long as there are fewer numbers than half the draws, orthonormal to all before, so
-        that covariances of what is linear in them have no sampling error.
+        """Antithetic. While there are fewer numbers than half the draws, each is orthonormal to all earlier
+        ones, so covariances of linear functions of them have no sampling error.
         """
         if key not in self._known:
             n, half = math.prod(shape), self.n_draws // 2
@@ -151,10 +157,9 @@ def _row_space(features: Floats) -> Floats:
 class _Fields:
     """The fields of one statement and one part of a view."""
 
-    def __init__(self, model: ErrorModel, scans: Sequence[Scan], n_draws: int, seed: int) -> None:
-        self.model, self.n_draws = model, n_draws
-        self.normals = _Normals(n_draws, seed)
-        self._maps: dict[tuple[int, Hashable], _Map] = {}
+    def __init__(self, model: ErrorModel, scans: Sequence[ErrorScan], normals: _Normals) -> None:
+        self.model, self.normals, self.n_draws = model, normals, normals.n_draws
+        self._maps: dict[Hashable, _Map] = {}
         functions: dict[int, list[Floats]] = {}
         for cluster in (cluster for scan in scans for cluster in scan.clusters):
             for axis, a in enumerate(cluster.attributes):
@@ -163,129 +168,100 @@ class _Fields:
                 functions.setdefault(a, []).append(rows @ classes if len(rows) < len(classes) else classes)
         self._functions = {a: np.concatenate(rows) for a, rows in functions.items()}
 
-    def _map(self, a: int, name: Hashable, apply: Callable[[Floats], Floats]) -> _Map:
-        """The map of this name, reduced to what the statement's functions span."""
-        if (a, name) not in self._maps:
-            self._maps[a, name] = _Map(apply, self._functions[a])
-        return self._maps[a, name]
-
-    def _weighing(self, a: int, name: Hashable, weights: Floats) -> _Map:
-        """The sum over codes with these weights."""
-        if (a, name) not in self._maps:
-            self._maps[a, name] = _Map(lambda values: (values @ weights)[:, None])
-        return self._maps[a, name]
-
-    def _mean(self, a: int) -> _Map:
-        return self._weighing(a, "mean", self.model.margins[a])
-
-    def _plain(self, a: int, binning: int) -> _Map:
-        """Deviations of bins' averages from their plain mean, weighted by the noise that the fit keeps."""
-        codes = self.model.codes[a]
-
-        def apply(values: Floats) -> Floats:
-            of_bins = codes.over_bins(values, binning)
-            moved: Floats = (of_bins - of_bins.mean(axis=1, keepdims=True)) * np.sqrt(codes.kept[binning])
-            if binning:
-                return moved
-            of_cycles = (values - (values @ codes.margin)[:, None]) @ codes.of_classes
-            return np.concatenate([moved, of_cycles], axis=1)
-
-        return self._map(a, ("plain", binning), apply)
-
-    def _codes(self, a: int) -> _Map:
-        """Deviations of codes from the mean over records, weighted by their shares of the records."""
-        margin, weight = self.model.margins[a], np.sqrt(self.model.codes[a].of_codes[:, 0])
-        return self._map(a, "codes", lambda values: (values - (values @ margin)[:, None]) * weight)
-
-    def _bins(self, a: int, binning: int, scatter: float = 0.0, codes_only: bool = False) -> _Map:
-        """Deviations of bins' averages from the mean over records, weighted by the bins' shares; and those of
-        codes from their bins' averages, as far as they are left inside bins.
+    def _map(self, a: int, *features: tuple[str, int, float]) -> _Map:
+        """Coordinates of `Codes`, reduced to what the statement's functions span. features: their kind,
+        binning and scatter.
         """
-        codes, bins = self.model.codes[a], self.model.binnings[a][binning - 1]
-        weight = np.sqrt(unlike(np.bincount(bins, codes.margin)))
+        if (a, features) not in self._maps:
+            codes = self.model.codes[a]
 
-        def apply(values: Floats) -> Floats:
-            of_bins = codes.over_bins(values, binning)
-            between = (of_bins - (values @ codes.margin)[:, None]) * weight
-            if not scatter:
-                return between
-            inside = (values - of_bins[:, bins]) * np.sqrt(scatter * codes.of_codes[:, binning])
-            return inside if codes_only else np.concatenate([between, inside], axis=1)
+            def apply(values: Floats) -> Floats:
+                return np.concatenate([codes.coordinates(values, *each) for each in features], axis=1)
 
-        return self._map(a, ("bins", binning, scatter, codes_only), apply)
+            self._maps[a, features] = _Map(apply, self._functions[a])
+        return self._maps[a, features]
 
-    def _weight(self, a: int, others: tuple[int, ...]) -> _Map:
-        """What the counts of other attributes together are multiplied with, as in `closed`."""
-        codes = self.model.codes[a]
-        piece = self.model.pieces.get(tuple(sorted((*others, a))))
-        if not others:
-            return self._weighing(a, "plain mean", codes.even[0])
-        if piece is None:
-            return self._mean(a)
-        even = codes.even[piece.binnings[piece.attributes.index(a)]]
-        return self._weighing(a, ("mean", others), codes.margin + piece.kept * (even - codes.margin))
+    def _weight(self, a: int, others: tuple[int, ...] | None = None) -> _Map:
+        """The factor of joint counts of other attributes, as in `closed`; None for the mean over records."""
+        codes, piece = self.model.codes[a], self.model.pieces.get(tuple(sorted((*(others or ()), a))))
+        key = others if others == () or piece is not None else None
+        if (a, key) not in self._maps:
+            weights = codes.of_noise[0] if others == () else codes.margin
+            if piece is not None:
+                of_noise = codes.of_noise[piece.binnings[piece.attributes.index(a)]]
+                weights = codes.margin + piece.kept * (of_noise - codes.margin)
+            self._maps[a, key] = _Map(lambda values: (values @ weights)[:, None])
+        return self._maps[a, key]
 
     # Errors of a scan.
 
-    def errors(self, scan: Scan) -> Floats:
+    def errors(self, scan: ErrorScan) -> Floats:
         """Shape (n_draws, n_bases, n_groups)."""
         model, own = self.model, sorted(a for cluster in scan.clusters for a in cluster.attributes)
-        shape = self.n_draws, len(scan.bases), *scan.grid
-        found = np.zeros(shape)
-        drawn_second_moment = self._squares(scan, {})
+        shape = self.n_draws, scan.n_bases, *scan.grid
+        errors = np.zeros(shape)
+        means = _grid_products(scan, lambda cluster: self._record_means(cluster, np.positive))
+        drawn_second_moment, varying = np.square(means), _varying(scan)
         for order in range(min(MAX_PIECE_ORDER, len(own)) + 1):
             for some in combinations(own, order):
+                # Functions of other attributes alone have no error here.
+                bases = reduce(np.logical_and, (varying[a] for a in some), np.ones(shape[1], np.bool_))
+                if not bases.any():
+                    continue
                 piece = model.pieces.get(some)
                 weights = {a: self._weight(a, some) for a in own if a not in some}
                 if order < 2:
                     variance = model.code_variance[some[0]] if some else model.total_variance
-                    maps = {a: self._plain(a, 0) for a in some}
-                    self._add(found, scan, ("noise", some), maps, weights, math.sqrt(variance))
+                    maps = {a: self._map(a, ("noise", 0, 0.0)) for a in some}
+                    self._add(errors, scan, bases, ("noise", some), maps, weights, math.sqrt(variance))
                 elif piece is not None:
-                    maps = {a: self._plain(a, n) for a, n in zip(some, piece.binnings, strict=True)}
-                    self._add(found, scan, ("noise", some), maps, weights, math.sqrt(piece.noise))
+                    maps = {
+                        a: self._map(a, ("noise", n, 0.0)) for a, n in zip(some, piece.binnings, strict=True)
+                    }
+                    self._add(errors, scan, bases, ("noise", some), maps, weights, math.sqrt(piece.noise))
                 if not order:
                     continue
-                level = model.levels[order - 1] + (piece.within if piece else 0.0)
-                scale = model.total * math.sqrt(level)
-                whole = {a: self._codes(a) for a in some}
+                scale = model.total * math.sqrt(model.levels[order - 1])
+                whole = {a: self._map(a, _CODES) for a in some}
                 if order > 2 and math.prod(each.n for each in whole.values()) > _MAX_FIELD:
                     continue
-                drawn_second_moment += self._squares(scan, whole)
+                drawn_second_moment += _grid_products(scan, partial(self._squares, maps=whole))
                 if piece is None:
-                    self._add(found, scan, ("model", some), whole, {}, scale)
+                    self._add(errors, scan, bases, ("model", some), whole, {}, scale)
                     continue
-                # What is scattered inside bins: all less that of bins, one attribute after the other.
-                described = list(zip(some, piece.binnings, piece.scatter, strict=True))
+                # Scatter inside bins: the total less that of bins, one attribute after the other.
+                bins = [("bins", n, 0.0) for n in piece.binnings]
+                inside = [("inside", *each) for each in zip(piece.binnings, piece.scatter, strict=True)]
                 for i in range(order):
-                    maps = {a: self._bins(a, n) for a, n, _ in described[:i]}
-                    maps |= {
-                        a: self._bins(a, n, scatter, codes_only=j == 0)
-                        for j, (a, n, scatter) in enumerate(described[i:])
-                    }
-                    self._add(found, scan, ("model", some, i), maps, {}, scale)
+                    features = [[each] for each in bins[:i]] + [[inside[i]]]
+                    features += [list(each) for each in zip(bins[i + 1 :], inside[i + 1 :], strict=True)]
+                    maps = {a: self._map(a, *own) for a, own in zip(some, features, strict=True)}
+                    self._add(errors, scan, bases, ("model", some, i), maps, {}, scale)
         rest = np.zeros(shape[1:])
         if len(own) > 2:
-            second = np.stack([_grid_product(scan, j, self._second_moments) for j in range(len(scan.bases))])
+            second = _grid_products(scan, self._second_moments)
             left = np.maximum(second - drawn_second_moment, 0.0) * model.total**2
             rest = model.levels[min(len(own), N_ORDERS) - 1] * left
-        lift = np.sqrt(self._lifts(scan)).reshape(shape[1:])
+        independent = model.total * means.reshape(scan.n_bases, -1)
+        squared_lift = lifts(scan.estimate, independent, scan.is_count)
+        lift = np.sqrt(squared_lift).reshape(shape[1:])
         if len(own) > 1:
             rest = rest + (MIN_ERROR_RECORDS * self._usual_sizes(scan) / lift) ** 2
-        found += self.normals(_group_key(scan), 1, *scan.grid) * np.sqrt(rest)
-        return (lift * found).reshape(self.n_draws, len(scan.bases), -1)
+        errors += self.normals(_group_key(scan), 1, *scan.grid) * np.sqrt(rest)
+        return (lift * errors).reshape(self.n_draws, scan.n_bases, -1)
 
     def _add(
         self,
         errors: Floats,
-        scan: Scan,
+        scan: ErrorScan,
+        bases: NDArray[np.bool_],
         name: Hashable,
         maps: dict[int, _Map],
         weights: dict[int, _Map],
         scale: float,
     ) -> None:
-        """Add one kernel: coordinates of the mapped attributes times a random tensor, times the weights of
-        all others, which are means over records where none are given.
+        """Add one kernel to some base sums: coordinates of the mapped attributes times a random tensor, times
+        the weights of all others, which are means over records where none are given.
         """
         if not scale or not all(each.n for each in maps.values()):
             return
@@ -293,14 +269,14 @@ class _Fields:
         z = self.normals(name, *(maps[a].n for a in order))
         contracted = {}
         for c, cluster in enumerate(scan.clusters):
-            inside = {a: maps.get(a, weights.get(a, self._mean(a))) for a in cluster.attributes}
+            inside = {a: maps.get(a) or weights.get(a) or self._weight(a) for a in cluster.attributes}
             contracted[c] = _contract(cluster, inside)
-        for j in range(len(scan.bases)):
+        for j in np.flatnonzero(bases).tolist():
             field, left = z, list(order)
             placed = []  # clusters whose keys have become axes of the field, in order
             rest: Floats = np.ones(())
             for c, cluster in enumerate(scan.clusters):
-                values = contracted[c][:, _spec(cluster, j)]  # (n_keys, *coordinates)
+                values = contracted[c][:, cluster.of(j)]  # (n_keys, *coordinates)
                 own = [a for a in cluster.attributes if a in maps]
                 if own:
                     values = values.reshape(len(values), *(maps[a].n for a in own))
@@ -314,121 +290,103 @@ class _Fields:
             shape = [n if c in placed else 1 for c, n in enumerate(scan.grid)]
             errors[:, j] += field.reshape(self.n_draws, *shape) * (scale * rest)
 
-    def _squares(self, scan: Scan, maps: dict[int, _Map]) -> Floats:
-        """Squared norms of coordinates times squared means of other attributes, shape (n_bases, *grid)."""
-        products = []
-        for j in range(len(scan.bases)):
+    def _squares(self, cluster: ErrorCluster, maps: dict[int, _Map]) -> Floats:
+        """Squared norms of coordinates times squared means of other attributes, (n_keys, n_functions)."""
+        values = _contract(cluster, {a: maps.get(a) or self._weight(a) for a in cluster.attributes})
+        norms: Floats = (values**2).sum(axis=tuple(range(2, values.ndim)))
+        return norms
 
-            def squares(cluster: _Cluster) -> Floats:
-                inside = {a: maps.get(a, self._mean(a)) for a in cluster.attributes}
-                values = _contract(cluster, inside)
-                norms: Floats = (values**2).sum(axis=tuple(range(2, values.ndim)))
-                return norms
-
-            products.append(_grid_product(scan, j, squares))
-        return np.stack(products)
-
-    def _second_moments(self, cluster: _Cluster) -> Floats:
-        """Squared norms of all coordinates, those of the mean among them, shape (n_keys, n_specs); of tied
-        attributes a bound, mean squares over records.
+    def _second_moments(self, cluster: ErrorCluster) -> Floats:
+        """Squared norms of all coordinates, those of the mean among them, shape (n_keys, n_functions). Of
+        tied attributes a bound: mean squares over records.
         """
         if len(cluster.attributes) != 1:
             return self._record_means(cluster, np.square)
-        both = (
-            _contract(cluster, {a: own(a) for a in cluster.attributes}) for own in (self._codes, self._mean)
-        )
-        norms: Floats = sum((each**2).sum(axis=-1) for each in both)
-        return norms
+        (a,) = cluster.attributes
+        return self._squares(cluster, {a: self._map(a, _CODES)}) + self._squares(cluster, {})
 
-    def _record_means(self, cluster: _Cluster, of_values: Callable[[Floats], NDArray[Any]]) -> Floats:
-        """Means over records of a function of what they add, shape (n_keys, n_specs)."""
+    def _record_means(self, cluster: ErrorCluster, of_values: Callable[[Floats], NDArray[Any]]) -> Floats:
+        """Means over records of a function of their contributions, shape (n_keys, n_functions)."""
         values: Floats = of_values(cluster.functions).astype(np.float64)
         for axis in reversed(range(len(cluster.attributes))):
             a = cluster.attributes[axis]
             values = np.moveaxis(values, 2 + axis, -1) @ (cluster.classes[axis] @ self.model.margins[a])
         return values
 
-    def _usual_sizes(self, scan: Scan) -> Floats:
-        """Root mean squares over records of what they add to each sum, if not 0, shape (n_bases, *grid)."""
+    def _usual_sizes(self, scan: ErrorScan) -> Floats:
+        """Root mean squares of the records' non-zero contributions to each sum, shape (n_bases, *grid)."""
 
-        def usual(cluster: _Cluster) -> Floats:
+        def usual(cluster: ErrorCluster) -> Floats:
             squares, records = (self._record_means(cluster, f) for f in (np.square, lambda x: x != 0.0))
             return np.sqrt(np.divide(squares, records, out=np.zeros_like(squares), where=records > 0))
 
-        return np.stack([_grid_product(scan, j, usual) for j in range(len(scan.bases))])
-
-    def _lifts(self, scan: Scan) -> Floats:
-        """How many times more records lie in each group than if attributes were independent, at least 1,
-        shape (n_bases, n_groups). Sums of values have the lift of the largest count.
-        """
-
-        def means(cluster: _Cluster) -> Floats:
-            inside = {a: self._mean(a) for a in cluster.attributes}
-            values = _contract(cluster, inside)
-            return values.reshape(len(values), -1)
-
-        independent = [
-            self.model.total * _grid_product(scan, j, means).reshape(-1) for j in range(len(scan.bases))
-        ]
-        n_groups = scan.estimate.shape[1]
-        lifts = np.ones((len(scan.bases), n_groups))
-        largest, of_largest = np.full(n_groups, -np.inf), np.ones(n_groups)
-        for j, (base, expected) in enumerate(zip(scan.bases, independent, strict=True)):
-            if base.is_count:
-                np.divide(scan.estimate[j], expected, out=lifts[j], where=expected > 0)
-                of_largest = np.where(scan.estimate[j] > largest, lifts[j], of_largest)
-                largest = np.maximum(scan.estimate[j], largest)
-        lifts[[not base.is_count for base in scan.bases]] = of_largest
-        return np.maximum(lifts, 1.0)
+        return _grid_products(scan, usual)
 
 
-def _group_key(scan: Scan) -> Hashable:
-    return "group", getattr(scan, "signature", id(scan)), scan.grid
+def _group_key(scan: ErrorScan) -> Hashable:
+    return "group", scan.signature or id(scan), scan.grid
 
 
-def _spec(cluster: _Cluster, j: int) -> int:
-    """Which function of a cluster a base sum multiplies."""
-    return int(cluster.spec[j]) if cluster.attributes else 0
-
-
-def _contract(cluster: _Cluster, maps: dict[int, _Map]) -> Floats:
-    """Functions of classes in coordinates, shape (n_keys, n_specs, *n_coordinates)."""
+def _contract(cluster: ErrorCluster, maps: dict[int, _Map]) -> Floats:
+    """Functions of classes in coordinates, shape (n_keys, n_functions, *n_coordinates)."""
     values = cluster.functions
     for axis, a in enumerate(cluster.attributes):
-        moved = np.moveaxis(values, 2 + axis, -1) @ maps[a](cluster.classes[axis])
+        moved = _times(np.moveaxis(values, 2 + axis, -1), maps[a](cluster.classes[axis]))
         values = np.moveaxis(moved, -1, 2 + axis)
     return values
 
 
-def _grid_product(scan: Scan, j: int, of_cluster: Callable[[_Cluster], Floats]) -> Floats:
-    """Products over clusters of numbers per key and function, for a base sum, in the shape of the grid."""
-    factors = [of_cluster(cluster)[:, _spec(cluster, j)] for cluster in scan.clusters]
-    return reduce(np.multiply.outer, factors, np.ones(()))
+def _times(rows: Floats, coordinates: Floats) -> Floats:
+    """The matrix product; keys that are classes, such as days, have one entry in each row."""
+    if np.count_nonzero(rows, axis=-1).max(initial=0) > 1:
+        return rows @ coordinates
+    place = np.abs(rows).argmax(axis=-1)
+    product: Floats = np.take_along_axis(rows, place[..., None], axis=-1) * coordinates[place]
+    return product
 
 
-def _draw_block_errors(part: ViewPart, scans: Sequence[Scan], n_draws: int, seed: int) -> list[Floats]:
+def _grid_products(scan: ErrorScan, of_cluster: Callable[[ErrorCluster], Floats]) -> Floats:
+    """Products over clusters of numbers per key and function, shape (n_bases, *grid)."""
+    products = np.ones(scan.n_bases)
+    for cluster in scan.clusters:
+        specs = [cluster.of(j) for j in range(scan.n_bases)]
+        factors = of_cluster(cluster)[:, specs].T  # (n_bases, n_keys)
+        products = products[..., None] * factors.reshape(len(specs), *[1] * (products.ndim - 1), -1)
+    return products
+
+
+def _varying(scan: ErrorScan) -> dict[int, NDArray[np.bool_]]:
+    """Per attribute, which base sums depend on it, shape (n_bases,)."""
+    varying = {}
+    for cluster in scan.clusters:
+        specs, f = [cluster.of(j) for j in range(scan.n_bases)], cluster.functions
+        for axis, a in enumerate(cluster.attributes):
+            depends = (f != f.take([0], axis=2 + axis)).any(axis=(0, *range(2, f.ndim)))
+            varying[a] = depends[specs]
+    return varying
+
+
+def _draw_block_errors(
+    part: ViewPart, blocks: Blocks, scans: Sequence[ErrorScan], normals: _Normals
+) -> Iterator[Floats]:
     """Noise on the blocks' counts, and records that lie unevenly in blocks, alike for all sums of a group."""
-    blocks, normals = part.components, _Normals(n_draws, seed)
-    assert isinstance(blocks, Blocks)
     noise = normals("noise", len(blocks)) * math.sqrt(NoiseLaw(blocks.noise_scale).variance)
-    draws = []
     for scan in scans:
         n_attributes = sum(len(cluster.attributes) for cluster in scan.clusters)
         factor = part.quality.factors[min(max(n_attributes, 1), N_ORDERS) - 1]
-        of_groups = normals(_group_key(scan), 1, *scan.grid).reshape(n_draws, -1)
-        errors = np.zeros((n_draws, len(scan.bases), of_groups.shape[1]))
+        of_groups = normals(_group_key(scan), 1, *scan.grid).reshape(normals.n_draws, -1)
+        errors = np.zeros((normals.n_draws, scan.n_bases, of_groups.shape[1]))
         means, squares = ([_block_means(blocks, c, power) for c in scan.clusters] for power in (1, 2))
-        for j in range(len(scan.bases)):
+        for j in range(scan.n_bases):
             weight, square = (_over_grid(scan, j, each) for each in (means, squares))  # (n_groups, n_blocks)
             spread = cut_deviation(weight, square)
             records = spread @ blocks.weight + hidden_records(blocks) * spread.max(axis=1, initial=0.0)
             errors[:, j] = noise @ weight.T + of_groups * (factor * records)
-        draws.append(errors)
-    return draws
+        yield errors
 
 
-def _block_means(blocks: Blocks, cluster: _Cluster, power: int) -> Floats:
-    """Means of functions, or of their squares, over each block, shape (n_keys, n_specs, n_blocks)."""
+def _block_means(blocks: Blocks, cluster: ErrorCluster, power: int) -> Floats:
+    """Means of functions, or of their squares, over each block, shape (n_keys, n_functions, n_blocks)."""
     values: Floats = cluster.functions**power
     if not cluster.attributes:
         return np.repeat(values[..., None], len(blocks), axis=-1)
@@ -439,9 +397,9 @@ def _block_means(blocks: Blocks, cluster: _Cluster, power: int) -> Floats:
     return values
 
 
-def _over_grid(scan: Scan, j: int, of_clusters: Sequence[Floats]) -> Floats:
+def _over_grid(scan: ErrorScan, j: int, of_clusters: Sequence[Floats]) -> Floats:
     """Products over clusters for a base sum in every group, shape (n_groups, n_blocks)."""
     product = np.ones((1, of_clusters[0].shape[-1]))
     for cluster, values in zip(scan.clusters, of_clusters, strict=True):
-        product = (product[:, None] * values[None, :, _spec(cluster, j)]).reshape(-1, product.shape[1])
+        product = (product[:, None] * values[None, :, cluster.of(j)]).reshape(-1, product.shape[1])
     return product

@@ -1,9 +1,10 @@
 """The error model of a mixture: Gaussian fields that are products over attributes.
 
 An answer is a sum over records of f(record) = Π f_a(code of a). Its error is linear in f, and splits by sets
-of attributes: what shows in none of them, in one, in two together, and so on (Hoeffding's decomposition).
-Where a released table counted a set, the error is the noise that the fit has kept and its misfit; elsewhere
-it is the model's own, whose size `Quality` gives per number of attributes. docs/intervals.md derives it.
+of attributes: the part that depends on none of them, on one, on two together, and so on (Hoeffding's
+decomposition). If a released table counts a set, the error is the noise left by the fit and its misfit;
+otherwise it is the model's own, whose size `Quality` gives per number of attributes. docs/intervals.md
+derives it.
 
 `closed` sums the kernels of this model for pairs of questions, `fields` draws them, and a published page gets
 the same record.
@@ -12,7 +13,7 @@ the same record.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations
@@ -21,80 +22,77 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain.attributes import Cycles
-from hdpview.query.errors.codes import Codes
+from hdpview.query.errors.codes import Codes, Cycle
 from hdpview.view.data import ViewPart
 from hdpview.view.mixture import Mixture
-from hdpview.view.tables import Table
+from hdpview.view.released_tables import Table, margin
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-MAX_PIECE_ORDER = 3  # attributes: released tables are read for sets of up to so many
+MAX_PIECE_ORDER = 3  # maximum number of attributes together for which released tables are used
 LAPLACE_SQUARES = 5.0  # variance of the square of Laplace noise, in squares of its variance
-MAX_TABLE_CELLS = 1_000_000  # cells of a table that is compared with the fit
-# Share of the variance of noise that is left where cells of a table may depart from independence by far more
-# than noise, for what shows in two and in three attributes.
-KEPT_NOISE = (1.1, 0.6)
-# Squared departure from independence that noise hides in a cell, per record and standard deviation of noise:
-# rates of groups of 100 to 5,000 records on heart and adult.
-HIDDEN_DEPARTURE = 0.15
-# Misfit that grows with a cell's records, in variances of the noise per standard deviation of it.
+MAX_TABLE_CELLS = 1_000_000  # maximum number of cells of a table that is compared with the fit
+# Variance of the noise that is left where departures from independence may far exceed noise. Measured by
+# ranges and populated cells on eight tables, with the same result from 1.1 to 1.5.
+KEPT_NOISE = 1.3
+# Squared departure from independence that noise hides in a cell, per record and standard deviation of noise;
+# 0.15 to 0.4 do as well for rates of groups of 100 to 5,000 records (heart, adult) and cells (jm1, phoneme).
+HIDDEN_DEPARTURE = 0.25
+# Growth of the misfit with a cell's records, in variances of the noise per standard deviation of it.
 LARGE_CELL_MISFIT = 0.005
 # Share of a histogram's noise that is left at codes without records.
 EMPTY_CODE_NOISE = 0.03
-# Squared Cramér's V of a table → correlation that there may be inside its bins.
-WITHIN_BIN_DEPENDENCE = 0.9
-# Records: the least error of a question about several attributes. Where the view sees nobody, rare values may
-# still meet in a few records.
+# Share of the noise's variance that is left in a class without records, such as an hour of the day, if the
+# others have many: E[T²] of a truth T ≥ 0 whose noisy count is negative by the median of such noise, 0.67 σ.
+EMPTY_CLASS_NOISE = 0.6
+# Minimum error of a question about several attributes, in records. Even where the view estimates none, a few
+# records may combine rare values.
 MIN_ERROR_RECORDS = 2.0
-# How unevenly records lie inside a bin: at 95 %, half of a bin may hold all of its records or none.
+# Unevenness of records inside a bin: at 95%, half of a bin may hold all of its records or none.
 UNEVEN_WITHIN_BIN = 0.5
 
 
 class Piece(NamedTuple):
-    """What released tables know about some attributes together, beyond what fewer of them tell.
+    """Information in released tables about a set of attributes, beyond that about its subsets.
 
     binnings: per attribute, which of its binnings the table has, from 1.
     noise: records², the error left in a cell. kept: the share of the table's departures from independence
-        that the fit has kept. within: squared correlation that there may be inside bins, beside what is
-        unknown of attributes without a table. scatter: per attribute, how much of that there is inside its
-        bins, squared: 1 for bins of any codes, less for ranges of codes, where dependence changes little.
+        that the fit has kept. scatter: per attribute, the squared share of dependence that remains unknown
+        inside its bins: 1 for bins of any codes, less for ranges of codes, where dependence changes
+        little.
     """
 
     attributes: tuple[int, ...]
     binnings: tuple[int, ...]
     noise: float
     kept: float
-    within: float
     scatter: tuple[float, ...]
 
 
 class _Margin(NamedTuple):
     """A released table's margin on some attributes.
 
-    variance: records², of the noise of a cell. freedom: degrees of freedom of what shows in all attributes
-        together. kept: share of the noise's variance that the fit keeps, per bin of each attribute.
-    misfit: squared residuals that noise does not explain, in units of its variance. dependence: Cramér's V.
+    freedom: degrees of freedom of the interaction of all of them. kept: share of the noise's variance
+        that the fit keeps, per bin of each attribute. misfit: squared residuals that noise does not explain,
+        in units of its variance.
     """
 
-    bins: tuple[NDArray[np.int32], ...]
-    variance: float
+    table: Table
     freedom: int
     kept: tuple[Floats, ...]
     misfit: float
-    dependence: float
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorModel:
-    """Everything that the errors of a part depend on.
+    """All inputs of the errors of a part.
 
     total: records. total_variance, code_variance: of the noise left in the total and, per attribute, in the
         count of a code. margins: per attribute, share of the records at each code. factors: of `Quality`.
     binnings: per attribute, the ways in which tables gather its codes: the bin of each code.
     kept: per attribute, weights of noise at each code, and then in each bin of each binning.
-    pieces: what tables know about two or three attributes together, by attributes, rising.
-    cycles: per attribute, classes of codes whose sums keep the noise of histograms whole.
+    pieces: information of tables about two or three attributes together, by attributes, ascending.
+    cycles: per attribute, classes of codes whose sums keep more noise than their codes.
     """
 
     total: float
@@ -105,11 +103,11 @@ class ErrorModel:
     binnings: tuple[tuple[NDArray[np.int32], ...], ...]
     kept: tuple[tuple[Floats, ...], ...]
     pieces: dict[tuple[int, ...], Piece]
-    cycles: tuple[Cycles, ...]
+    cycles: tuple[tuple[Cycle, ...], ...]
 
     @cached_property
     def levels(self) -> Floats:
-        """Squared correlation among k attributes that the view does not know, k = 1, 2, 3, and 4 or more.
+        """Squared correlation among k attributes that the view does not capture, k = 1, 2, 3, and 4 or more.
 
         Even a perfect model errs by chance: correlations in n records vary by 1/√n.
         """
@@ -120,7 +118,7 @@ class ErrorModel:
 
     @cached_property
     def n_binnings(self) -> int:
-        """Of the attribute with the most: one for the codes themselves, and those of tables."""
+        """Maximum number of binnings of an attribute: its codes count as one, besides those of tables."""
         return 1 + max(map(len, self.binnings), default=0)
 
     @cached_property
@@ -128,54 +126,53 @@ class ErrorModel:
         own = zip(self.margins, self.binnings, self.kept, self.cycles, strict=True)
         return [Codes(margin, bins, kept, self.n_binnings, cycles) for margin, bins, kept, cycles in own]
 
-    # Pieces as arrays, after which comes one for "none", so that −1 finds it.
-
     @cached_property
-    def of_pieces(self) -> dict[str, Floats]:
-        """`noise`, `kept` and `within` of each piece, shape (n_pieces + 1,)."""
-        names, pieces = ("noise", "kept", "within"), self.pieces.values()
-        return {name: np.array([*(getattr(piece, name) for piece in pieces), 0.0]) for name in names}
+    def of_pieces(self) -> dict[str, NDArray[Any]]:
+        """Pieces as arrays, with one for "none" after them, so that −1 finds it.
 
-    @cached_property
-    def piece_scatter(self) -> Floats:
-        """Of each piece and attribute, shape (n_pieces + 1, n_attributes + 1)."""
-        return self._by_attribute("scatter", np.float64)
-
-    @cached_property
-    def piece_binning(self) -> Ints:
-        """Which binning each piece has of each attribute, shape (n_pieces + 1, n_attributes + 1)."""
-        return self._by_attribute("binnings", np.int64)
-
-    def _by_attribute(self, name: str, kind: type) -> NDArray[Any]:
-        columns: NDArray[Any] = np.zeros((len(self.pieces) + 1, len(self.margins) + 1), kind)
-        for number, piece in enumerate(self.pieces.values()):
-            columns[number, list(piece.attributes)] = getattr(piece, name)
-        return columns
-
-    @cached_property
-    def _keys(self) -> dict[int, tuple[Ints, Ints]]:
-        """Number of attributes → keys of sets that are pieces, rising, and the pieces' numbers."""
-        by_order = {}
-        for n in {len(attributes) for attributes in self.pieces}:
-            own = [(self._key(np.array([s]))[0], i) for i, s in enumerate(self.pieces) if len(s) == n]
-            keys, numbers = np.array(sorted(own), np.int64).T
-            by_order[n] = keys, numbers
-        return by_order
-
-    def _key(self, attributes: Ints) -> Ints:
-        """A number for each row of attributes, whatever their order; negative where one of them is −1."""
-        base = (len(self.margins) + 1) ** np.arange(attributes.shape[1])[::-1]
-        keys: Ints = np.sort(attributes, axis=1) @ base
-        return np.where((attributes < 0).any(axis=1), -1, keys)
+        `noise`, `kept`: shape (n_pieces + 1,). `scatter`, `binnings`: of each piece and attribute, shape
+        (n_pieces + 1, n_attributes + 1).
+        """
+        pieces, shape = list(self.pieces.values()), (len(self.pieces) + 1, len(self.margins) + 1)
+        arrays = {name: np.array([*(getattr(p, name) for p in pieces), 0.0]) for name in ("noise", "kept")}
+        arrays |= {"scatter": np.zeros(shape), "binnings": np.zeros(shape, np.int64)}
+        for number, piece in enumerate(pieces):
+            for name in ("scatter", "binnings"):
+                arrays[name][number, list(piece.attributes)] = getattr(piece, name)
+        return arrays
 
     def piece_numbers(self, attributes: Ints) -> Ints:
         """The number of the piece of exactly these attributes, shape (n, k) → (n,); −1 for none."""
-        if attributes.shape[1] not in self._keys:
-            return np.full(len(attributes), -1)
-        keys, numbers = self._keys[attributes.shape[1]]
+        keys, numbers = self._keys
         asked = self._key(attributes)
-        place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        place = np.searchsorted(keys, asked)
         return np.where(keys[place] == asked, numbers[place], -1)
+
+    @cached_property
+    def _keys(self) -> tuple[Ints, Ints]:
+        """Keys of the sets of attributes that are pieces, rising, and the pieces' numbers."""
+        own = sorted((int(self._key(np.array([s]))[0]), i) for i, s in enumerate(self.pieces))
+        keys, numbers = np.array([*own, (np.iinfo(np.int64).max, -1)], np.int64).T
+        return keys, numbers
+
+    def _key(self, attributes: Ints) -> Ints:
+        """A number for each set of attributes, (n, k) → (n,); negative if one of them is −1."""
+        base = (len(self.margins) + 1) ** np.arange(attributes.shape[1])
+        keys: Ints = np.sort(attributes + 1, axis=1) @ base
+        return np.where((attributes < 0).any(axis=1), -1, keys)
+
+
+def lifts(estimates: Floats, independent: Floats, is_count: Sequence[bool]) -> Floats:
+    """Ratios of records to those expected under independence, at least 1, per quantity and group, (m, n):
+    errors grow with them. Sums of values have the lift of their group's largest count.
+    """
+    ratios = np.divide(estimates, independent, out=np.ones_like(independent), where=independent > 0)
+    counts, others = np.flatnonzero(is_count), np.flatnonzero(np.logical_not(is_count))
+    ratios[others] = 1.0
+    if len(counts):
+        largest = estimates[counts].argmax(axis=0)
+        ratios[others] = ratios[counts[largest], np.arange(estimates.shape[1])]
+    return np.maximum(ratios, 1.0)
 
 
 @lru_cache(maxsize=64)
@@ -187,24 +184,26 @@ def error_model(part: ViewPart) -> ErrorModel:
     margins = tuple(components.grid([a], components.weight) / total for a in range(len(components.sizes)))
     margins_of: dict[tuple[int, ...], list[_Margin]] = {}
     for table in part.tables:
-        for attributes, margin in _margins(components, table):
-            margins_of.setdefault(attributes, []).append(margin)
-    # Per attribute: the bins of each binning, and the shares of noise kept there in all tables that have it.
+        for own in _margins(components, table):
+            margins_of.setdefault(own.table.attributes, []).append(own)
+    # Per attribute: the bins of each binning, and the shares of noise kept in all tables with this binning.
     binnings: list[dict[bytes, tuple[NDArray[np.int32], list[Floats]]]] = [{} for _ in margins]
     pieces = {}
-    for attributes, own in sorted(margins_of.items()):
-        best = min(own, key=lambda each: (-each.freedom, each.variance))
-        numbers = []
-        for a, bins, kept in zip(attributes, best.bins, best.kept, strict=True):
+    for attributes, several in sorted(margins_of.items()):
+        best = min(several, key=lambda each: (-each.freedom, each.table.variance))
+        bins_of, numbers = best.table.shape.bin_of_code, []
+        for a, bins, kept in zip(attributes, bins_of, best.kept, strict=True):
             binnings[a].setdefault(bins.tobytes(), (bins, []))[1].append(kept / max(kept.mean(), 1e-9))
             numbers.append(1 + list(binnings[a]).index(bins.tobytes()))
         share = float(best.kept[0].mean())
-        noise = best.variance * (KEPT_NOISE[len(attributes) - 2] * share + best.misfit)
-        share = min(share, 1.0)
-        within = (WITHIN_BIN_DEPENDENCE * best.dependence**2) ** 2
-        scatter = tuple(map(_scatter, best.bins))
-        pieces[attributes] = Piece(attributes, tuple(numbers), noise, share, within, scatter)
+        noise = best.table.variance * (KEPT_NOISE * share + best.misfit)
+        scatter = tuple(map(_scatter, bins_of))
+        pieces[attributes] = Piece(attributes, tuple(numbers), noise, min(share, 1.0), scatter)
     code_variance = _code_variance(part, total)
+    counts = [(total * margin, float(own)) for margin, own in zip(margins, code_variance, strict=True)]
+    of_codes = [kept_noise(*own) for own in counts]
+    averages = [tuple(np.mean(kept, axis=0) for _, kept in own.values()) for own in binnings]
+    cycles = zip(part.cycles or ((),) * len(margins), counts, of_codes, strict=True)
     return ErrorModel(
         total,
         _total_variance(part, total),
@@ -212,57 +211,53 @@ def error_model(part: ViewPart) -> ErrorModel:
         margins,
         part.quality.factors,
         tuple(tuple(bins for bins, _ in own.values()) for own in binnings),
-        tuple(
-            (
-                1.0 - (1.0 - EMPTY_CODE_NOISE) / (1.0 + (total * margin) ** 2 / variance),
-                *(np.mean(kept, axis=0) for _, kept in own.values()),
-            )
-            for margin, variance, own in zip(margins, code_variance.tolist(), binnings, strict=True)
-        ),
+        tuple((kept, *own) for kept, own in zip(of_codes, averages, strict=True)),
         pieces,
-        part.cycles or ((),) * len(margins),
+        tuple(tuple(cycle_of(bins, *known, kept) for bins in own) for own, known, kept in cycles),
     )
 
 
-def _margins(components: Mixture, table: Table) -> Iterator[tuple[tuple[int, ...], _Margin]]:
+def kept_noise(records: Floats, variance: float) -> Floats:
+    """Share of the noise left in counts of this many records. Counts must not be negative, so little is left
+    in empty cells.
+    """
+    squares = records**2 / variance
+    return (squares + EMPTY_CODE_NOISE) / (squares + 1.0)
+
+
+def cycle_of(bins: NDArray[np.int32], records: Floats, variance: float, kept: Floats) -> Cycle:
+    """Classes of codes, from the records of each code and the share of its noise that is kept."""
+    n_codes, n = np.bincount(bins), len(bins)
+    sums = np.bincount(bins, records[:n]) / np.sqrt(n_codes)
+    unlikely = EMPTY_CLASS_NOISE * kept_noise(np.median(sums, keepdims=True), variance)
+    whole = n_codes * np.maximum(kept_noise(sums, variance), unlikely)
+    return Cycle(bins, np.maximum(whole - np.bincount(bins, kept[:n]), 0.0))
+
+
+def _margins(components: Mixture, table: Table) -> Iterator[_Margin]:
     """Margins of a table on two and three of its attributes."""
-    n_bins, every = table.counts.shape, range(len(table.attributes))
-    if len(every) < 2 or table.counts.size > MAX_TABLE_CELLS:
+    n_attributes = len(table.attributes)
+    if n_attributes < 2 or table.counts.size > MAX_TABLE_CELLS:
         return
     fitted = components.table(table.shape)
-    residual = fitted - table.counts
-    # Of noise in a cell there is left what its departure from independence may be: that of sampling, as many
-    # times its records as in the whole table, and what noise hides.
-    expected, deviation = _independent(fitted), math.sqrt(table.variance)
-    squares = np.divide((fitted - expected) ** 2, expected, where=expected > 0, out=np.zeros_like(expected))
-    dependence = float(squares.sum()) / max(float(expected.sum()), 1.0)
-    departures = expected * (1.0 + dependence * expected + HIDDEN_DEPARTURE * deviation)
+    # A cell keeps as much noise as it may depart from independence: by sampling, by the same multiple of its
+    # records as in the whole table, and by what noise hides.
+    expected, contingency, deviation = _independent(fitted), _contingency(fitted), math.sqrt(table.variance)
+    departures = expected * (1.0 + contingency * expected + HIDDEN_DEPARTURE * deviation)
     kept = departures / (departures + table.variance) + LARGE_CELL_MISFIT * expected / deviation
+
+    def all_but(*axes: int) -> tuple[int, ...]:
+        return tuple(i for i in range(n_attributes) if i not in axes)
+
     for order in range(2, MAX_PIECE_ORDER + 1):
-        for places in combinations(every, order):
-            others = tuple(i for i in every if i not in places)
-            freedom = math.prod(n_bins[i] - 1 for i in places)
-            if not freedom:
-                continue
-            margin = fitted.sum(axis=others)
-            variance = table.variance * math.prod(n_bins[i] for i in others)
-            of_cells = kept.mean(axis=others)
-            excess = _interaction_energy(residual.sum(axis=others)) / (variance * freedom) - 1.0
-            misfit = max(excess - 2.0 * math.sqrt(LAPLACE_SQUARES / freedom), 0.0)
-            yield (
-                tuple(table.attributes[i] for i in places),
-                _Margin(
-                    tuple(table.shape.bin_of_code[i] for i in places),
-                    variance,
-                    freedom,
-                    tuple(
-                        of_cells.mean(axis=tuple(i for i in range(order) if i != axis))
-                        for axis in range(order)
-                    ),
-                    misfit,
-                    cramers_v(margin) if order == 2 else 0.0,
-                ),
-            )
+        for places in combinations(range(n_attributes), order):
+            own = margin(table, places)
+            freedom = math.prod(n_bins - 1 for n_bins in own.counts.shape)
+            if freedom:
+                residual = (fitted - table.counts).sum(axis=all_but(*places))
+                excess = _interaction_energy(residual) / (own.variance * freedom) - 1.0
+                misfit = max(excess - 2.0 * math.sqrt(LAPLACE_SQUARES / freedom), 0.0)
+                yield _Margin(own, freedom, tuple(kept.mean(axis=all_but(i)) for i in places), misfit)
 
 
 def _scatter(bins: NDArray[np.int32]) -> float:
@@ -281,21 +276,23 @@ def _independent(cells: Floats) -> Floats:
 
 
 def _interaction_energy(cells: Floats) -> float:
-    """Sum of squares of what shows in all axes together."""
+    """Sum of squares of the interaction of all axes."""
     for axis in range(cells.ndim):
         cells = cells - cells.mean(axis=axis, keepdims=True)
     return float((cells**2).sum())
 
 
+def _contingency(cells: Floats) -> float:
+    """The mean square contingency φ²: squared relative departures from independence, mean over records."""
+    expected = _independent(cells)
+    squares = np.divide((cells - expected) ** 2, expected, where=expected > 0, out=np.zeros_like(expected))
+    return float(squares.sum()) / max(float(expected.sum()), 1.0)
+
+
 def cramers_v(joint: Floats) -> float:
-    """Cramér's V of a table of two attributes: 0 for independence, 1 where one decides the other."""
-    total = joint.sum()
-    if total <= 0 or min(joint.shape) < 2:
-        return 0.0
-    joint = joint / total
-    even = np.outer(joint.sum(axis=1), joint.sum(axis=0))
-    squared = np.divide((joint - even) ** 2, even, out=np.zeros_like(even), where=even > 0).sum()
-    return float(np.sqrt(min(1.0, squared / (min(joint.shape) - 1))))
+    """Cramér's V of a table of two attributes: 0 for independence, 1 if one determines the other."""
+    fewest = min(joint.shape)
+    return math.sqrt(min(1.0, _contingency(joint) / (fewest - 1))) if fewest > 1 else 0.0
 
 
 def _total_variance(part: ViewPart, total: float) -> float:
@@ -305,8 +302,8 @@ def _total_variance(part: ViewPart, total: float) -> float:
 
 
 def _code_variance(part: ViewPart, total: float) -> Floats:
-    """Of the noise left in the count of one code, per attribute: that of its histogram and of its tables'
-    margins, and the misfit to the histogram.
+    """Variance of the noise left in the count of one code, per attribute: that of its histogram and of its
+    tables' margins, and the misfit to the histogram.
     """
     sizes = part.components.sizes
     precision = np.zeros(len(sizes))
@@ -321,7 +318,7 @@ def _code_variance(part: ViewPart, total: float) -> Floats:
 
 
 def _histogram_misfit(part: ViewPart, table: Table) -> float:
-    """How far the fit is from a histogram beyond its noise, squared: mean over the records.
+    """Mean squared difference of the fit and a histogram beyond its noise, over the records.
 
     Counts must not be negative, so where many cells have few records, all of these lose some.
     """
@@ -329,6 +326,6 @@ def _histogram_misfit(part: ViewPart, table: Table) -> float:
     fitted = part.components.table(table.shape)
     shares = fitted / max(float(fitted.sum()), 1.0)
     squares = float((shares * (fitted - table.counts) ** 2).sum())
-    # As far as the mean square of the noise itself varies over so many cells, were they alike.
+    # the standard deviation of the mean square of the noise over this many equal cells
     varies = math.sqrt(LAPLACE_SQUARES * float((shares**2).sum()))
     return max(squares - table.variance * (1.0 + varies), 0.0)

@@ -1,4 +1,4 @@
-"""Questions by which a view measures its own errors: drawn by a public rule and from the view itself."""
+"""Questions with which a view measures its own errors: drawn by a public rule and from the view itself."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain.tables import CodeBoxes
+from hdpview.domain.table_shapes import CodeBoxes
 from hdpview.errors import HdpviewError
-from hdpview.query.errors.closed import model_scales
+from hdpview.query.errors.closed import evaluate_part
 from hdpview.query.question.batch import pack_boxes
 from hdpview.view.data import ViewPart
 from hdpview.view.sample import draw_codes
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-# Sets of attributes asked about, per number of attributes.
+# Sets of attributes asked about, per number of attributes; fewer for views of very many components, because
+# every question visits each of them: 2.5 million blocks took three minutes of processor time.
 _N_SETS = 24
-# Synthetic records for each set.
+_LEAST_SETS = 4
+_MAX_SETS_TIMES_COMPONENTS = 8_000_000
+# Number of synthetic records per set.
 _N_CELLS = 32
-# Ranges of each of one, two, three and four attributes.
+# Number of ranges per attribute in questions about one, two, three and four attributes.
 _N_RANGES = (8, 5, 3, 3)
 
 
 class Questions(NamedTuple):
-    """Questions about k attributes, and what the view answers and expects of its errors.
+    """Questions about k attributes, the view's answers, and their expected errors.
 
     group: of each question, shape (n,). No record satisfies two questions of the same group.
     """
@@ -46,12 +48,14 @@ def questions_about(part: ViewPart, k: int) -> Questions:
     and single cells at the places of synthetic records.
     """
     sizes, rng = part.components.sizes, np.random.default_rng(k)
+    affordable = _MAX_SETS_TIMES_COMPONENTS // len(part.components)
+    n_sets = min(_N_SETS, max(_LEAST_SETS, affordable))
     try:
-        codes = draw_codes([part], _N_SETS * _N_CELLS, rng).T.astype(np.int64)
-    except HdpviewError:  # a view of nothing has no records to draw
-        codes = np.zeros((_N_SETS * _N_CELLS, len(sizes)), np.int64)
+        codes = draw_codes([part], n_sets * _N_CELLS, rng).T.astype(np.int64)
+    except HdpviewError:  # an empty view has no records to draw
+        codes = np.zeros((n_sets * _N_CELLS, len(sizes)), np.int64)
     groups = []
-    for own in np.split(codes, _N_SETS):
+    for own in np.split(codes, n_sets):
         attribute = rng.permutation(len(sizes))[:k]
         cells = np.array(sorted(set(map(tuple, own[:, attribute].tolist()))))
         groups += [_grid(attribute, own, sizes, rng), _boxes(attribute, cells, cells + 1)]
@@ -59,7 +63,9 @@ def questions_about(part: ViewPart, k: int) -> Questions:
         *map(np.concatenate, zip(*((b.attribute, b.lower, b.upper) for b in groups), strict=True))
     )
     group = np.repeat(np.arange(len(groups)), list(map(len, groups)))
-    return Questions(boxes, group, *model_scales(part, pack_boxes(boxes, sizes)))
+    of = evaluate_part(part, pack_boxes(boxes, sizes))
+    known = of.variance - np.square(part.quality.factors) @ of.model
+    return Questions(boxes, group, of.estimate, known, of.model)
 
 
 def _grid(attribute: Ints, records: Ints, sizes: Sequence[int], rng: np.random.Generator) -> CodeBoxes:

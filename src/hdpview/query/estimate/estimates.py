@@ -1,4 +1,4 @@
-"""Quantities evaluated over components: the one place where a view is asked anything.
+"""Evaluate quantities over components: all estimates of a view are computed here.
 
 The mean of a term over a component is the product of its functions' means there, so a quantity is a weighted
 sum of products. Grids of groups are the same with some attributes kept apart.
@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from hdpview.errors import QueryError
 from hdpview.query.question.batch import Batch, Functions, Grids, pack_grids
 from hdpview.query.question.quantities import Quantity
-from hdpview.view.components import Components
-from hdpview.view.data import ViewData, ViewPart
+from hdpview.view.data import Components, ViewData, ViewPart
 
 Floats = NDArray[np.float64]
 MAX_GROUPS = 250_000
-_AT_ONCE = 4_000_000  # numbers of an array of terms × components, at most
-_IN_CACHE = 40_000  # of them, so few that they stay near the processor
+_MAX_ARRAY_SIZE = 4_000_000  # maximum size of an array of terms × components
+_IN_CACHE = 40_000  # few enough to stay in the processor's cache
 
 
 def estimates(view: ViewData, asked: Batch | Grids) -> Floats:
@@ -50,14 +49,13 @@ def term_means(components: Components, batch: Batch) -> Iterator[tuple[slice, Ba
     """In pieces: quantities, their batch, and each term's mean per component, (n_terms, n_components)."""
     n_functions = sum(map(len, batch.functions.values()))
     means_of_all = (
-        function_means(components, batch) if n_functions * len(components) <= 2 * _AT_ONCE else None
+        function_means(components, batch) if n_functions * len(components) <= 2 * _MAX_ARRAY_SIZE else None
     )
-    at_once = min(max(_IN_CACHE // len(components), 64), max(1, _AT_ONCE // len(components)))
+    at_once = min(max(_IN_CACHE // len(components), 64), max(1, _MAX_ARRAY_SIZE // len(components)))
     for quantities, piece in batch.split(at_once):
         used = piece if means_of_all is not None else _used(piece)
         factors = function_means(components, used) if means_of_all is None else means_of_all
-        first = factors[used.place[:, 0]] if used.place.shape[1] else np.ones((used.n_terms, len(components)))
-        means = first * piece.constant[:, None]
+        means = factors[used.place[:, 0]] if used.place.shape[1] else np.ones((used.n_terms, len(components)))
         for position in range(1, used.place.shape[1]):
             means *= factors[used.place[:, position]]
         yield quantities, piece, means
@@ -72,7 +70,7 @@ def _used(batch: Batch) -> Batch:
         used, row[here] = np.unique(batch.row[here], return_inverse=True)
         if len(used):
             functions[a] = own.chosen(used)
-    return Batch(batch.n, batch.quantity, batch.constant, batch.attribute, row, functions)
+    return Batch(batch.n, batch.quantity, batch.attribute, row, functions)
 
 
 def function_means(components: Components, batch: Batch) -> Floats:
@@ -93,7 +91,7 @@ def grid_estimates(view: ViewData, quantity: Quantity, attributes: Sequence[int]
 def _estimates_of_grids(components: Components, asked: Grids) -> Floats:
     flat = [np.zeros(0)]
     factors = function_means(components, asked.whole)
-    everywhere = components.weight * (asked.whole.constant @ factors[asked.whole.place].prod(axis=1))
+    everywhere = components.weight * factors[asked.whole.place].prod(axis=1).sum(axis=0)
     for attributes in asked.attributes:
         if asked.whole.functions.keys().isdisjoint(attributes):
             flat.append(components.grid(attributes, everywhere).reshape(-1))
@@ -117,13 +115,11 @@ def grid_terms(
     attributes are put together.
     """
     together: dict[tuple[int, ...], Any] = {}
-    for constant, own, rows, places in zip(
-        batch.constant, batch.attribute.tolist(), batch.row.tolist(), batch.place, strict=True
-    ):
+    for own, rows, places in zip(batch.attribute.tolist(), batch.row.tolist(), batch.place, strict=True):
         row_of = dict(zip(own, rows, strict=True))
         rest = [place for a, place in zip(own, places, strict=True) if a not in attributes]
         key = tuple(row_of.get(a, -1) for a in attributes)
-        together[key] = together.get(key, 0.0) + constant * factors[rest].prod(axis=0)
+        together[key] = together.get(key, 0.0) + factors[rest].prod(axis=0)
     for key, mean in together.items():
         if all(row < 0 for row in key):
             yield None, mean

@@ -1,8 +1,8 @@
-"""SQL over a view: any statement, answered by DuckDB over estimates and over draws of what the truth may be.
+"""SQL over a view: DuckDB answers a statement over the estimates and over random draws of the truth.
 
-statement    sqlglot names columns, folds subqueries, finds the scans of the view (allowed, dialects)
-scan         keys, conditions and summands over points; base sums of every group (database, aggregates)
-heaps        what bins may hold on either side of a cut
+statement    sqlglot names columns, and scans of the view are found (allowed, dialects, folding)
+scan         keys, conditions and summands over points, base sums of groups (classes, clusters, aggregates)
+heaps        possible positions of records in bins that are cut, and in cells of tied attributes (cells)
 execute      the statement on the estimate, and on all draws inside one LATERAL (lineage, quantiles)
 """
 

@@ -1,12 +1,13 @@
-"""What a statement may hold: a positive list over its syntax tree. Whatever is not listed is refused.
+"""The allow-list of statements, checked on the syntax tree. Everything else is refused.
 
-DuckDB alone cannot be trusted with a stranger's statement: `repeat('x', 2e9)` runs past every limit, and
-table functions read files, settings and other tables.
+DuckDB alone does not make untrusted statements safe: `repeat('x', 2e9)` runs past every limit, and table
+functions read files, settings and other tables.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from itertools import islice
 
@@ -18,13 +19,13 @@ MAX_NODES = 20_000
 MAX_DEPTH = 200
 # Scans of the view take 5 to 20 ms each; tools ask for up to 10 in one statement.
 MAX_SELECTS = 100
-# Characters that one call of a function may make of nothing.
+# Maximum characters that one function call may create, whatever its arguments.
 MAX_PADDING = 1_000
-# Outputs of a SELECT: each takes up to 5 ms.
+# Maximum number of outputs of a SELECT; each takes up to 5 ms.
 MAX_OUTPUTS = 500
-# Functions that compare two texts take time by the product of their lengths.
+# Functions that compare two texts take time proportional to the product of their lengths.
 MAX_LITERAL = 10_000
-# How many times longer REPEAT, REPLACE and || may make a text between them.
+# Factor by which REPEAT, REPLACE and || together may lengthen a text.
 MAX_GROWTH = 100_000
 
 WHAT_WORKS = (
@@ -41,84 +42,64 @@ def words(text: str) -> frozenset[str]:
 # Nodes of the tree that are not functions.
 _STRUCTURE = words(
     """
-    select from table identifier column literal star where group having order ordered limit offset
-    fetch limitoptions subquery union except intersect with cte tablealias alias aliases paren tuple
-    values join qualify window windowspec filter withingroup distinct rollup cube groupingsets null
-    boolean var datatype datatypeparam interval intervalspan hint dot eq neq gt gte lt lte is
-    nullsafeeq nullsafeneq between in like ilike not neg add sub mul div intdiv mod dpipe bitwiseand
-    bitwiseor bitwisexor bitwisenot bitwiseleftshift bitwiserightshift similarto escape attimezone
-    array slice bracket pivot any all collate ignorenulls respectnulls
+    select from table identifier column literal star where group having order ordered limit offset fetch
+    limitoptions subquery union except intersect with cte tablealias alias aliases paren tuple values
+    join qualify window windowspec filter withingroup distinct rollup cube groupingsets null boolean var
+    datatype datatypeparam interval intervalspan hint dot eq neq gt gte lt lte is nullsafeeq nullsafeneq
+    between in like ilike not neg add sub mul div intdiv mod dpipe bitwiseand bitwiseor bitwisexor
+    bitwisenot bitwiseleftshift bitwiserightshift similarto escape attimezone array slice bracket pivot
+    any all collate ignorenulls respectnulls
     """
 )
-# Functions that the parser knows by a class of their own.
+# Functions by their names in sqlglot, DuckDB and PostgreSQL, without underscores.
 _FUNCTIONS = words(
     """
-    and or xor case if coalesce nullif cast trycast greatest least nullifzero extract in between
-    distinct count countif sum avg median mode stddev stddevpop stddevsamp variance variancepop
-    varpop varsamp corr covarpop covarsamp skewness kurtosis kurtosispop regrslope regrintercept
-    regrr2 regrcount regravgx regravgy regrsxx regrsyy regrsxy quantile approxquantile
-    percentilecont percentiledisc logicaland logicalor min max approxdistinct arrayagg groupconcat
-    anyvalue argmax argmin first last grouping groupingid rownumber rank denserank percentrank
-    cumedist ntile lag lead firstvalue lastvalue nthvalue abs ceil floor round trunc sqrt cbrt exp
-    ln log pow sign mod pi degrees radians sin cos tan cot asin acos atan atan2 sinh cosh tanh
-    safedivide isnan isinf intdiv bitwisecount upper lower length charlength trim ltrim rtrim
-    substring left right replace concat concatws reverse initcap startswith endswith contains
-    strposition stringposition instr regexplike regexpilike regexpreplace regexpextract splitpart
-    repeat pad ascii chr unicode translate overlay levenshtein currentdate currenttimestamp
+    and or xor case if coalesce nullif cast trycast greatest least nullifzero extract in between distinct
+    count countif sum avg median mode stddev stddevpop stddevsamp variance variancepop varpop varsamp
+    corr covarpop covarsamp skewness kurtosis kurtosispop regrslope regrintercept regrr2 regrcount
+    regravgx regravgy regrsxx regrsyy regrsxy quantile approxquantile percentilecont percentiledisc
+    logicaland logicalor min max approxdistinct arrayagg groupconcat anyvalue argmax argmin first last
+    grouping groupingid rownumber rank denserank percentrank cumedist ntile lag lead firstvalue lastvalue
+    nthvalue abs ceil floor round trunc sqrt cbrt exp ln log pow sign mod pi degrees radians sin cos tan
+    cot asin acos atan atan2 sinh cosh tanh safedivide isnan isinf intdiv bitwisecount upper lower length
+    charlength trim ltrim rtrim substring left right replace concat concatws reverse initcap startswith
+    endswith contains strposition stringposition instr regexplike regexpilike regexpreplace regexpextract
+    splitpart repeat pad ascii chr unicode translate overlay levenshtein currentdate currenttimestamp
     currenttime localtimestamp localtime now date datefromparts timestampfromparts datetrunc
-    timestamptrunc datediff timestampdiff dateadd datesub tsordsadd tsordsdiff tsordstotime
-    tsordstodate tsordstotimestamp tsordstodatestr timetostr strtotime strtodate tochar tonumber
-    timestrtotime datestrtodate strtotimestamp strtounix unixtotime year month quarter week
-    weekofyear day dayofmonth dayofweek dayofweekiso dayofyear dayname monthname hour minute second
-    lastday todays makeinterval epoch date_part datepart timestampadd datetime timestamp time
-    timetounix isodow arraycontains approxquantiles timestampsub datebin monthsbetween addmonths
-    widthbucket exists array
-    """
-)
-# Functions by the names that DuckDB and PostgreSQL give them.
-_NAMED = words(
-    """
-    ratio_to_report odds_ratio risk_ratio risk_difference dp_interval_low dp_interval_high
-    dp_probability mean quantile_cont
-    quantile_disc favg fsum kahan_sum sum_no_overflow count_star count_if var_pop var_samp variance
-    stddev stddev_pop stddev_samp covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count
-    regr_avgx regr_avgy skewness kurtosis kurtosis_pop list string_agg array_agg group_concat
-    listagg bool_and bool_or any_value arg_max arg_min arbitrary max_by min_by first last
-    approx_count_distinct approx_quantile entropy mad bit_and bit_or bit_xor product date_part
-    datepart date_trunc datetrunc date_diff datediff date_add date_sub datesub dateadd dayname
-    monthname last_day make_date make_timestamp make_time strftime strptime try_strptime to_date
-    to_timestamp to_char dayofweek isodow weekday dayofmonth dayofyear weekofyear yearweek isoyear
-    century decade millennium era year quarter month week day hour minute second millisecond
-    microsecond epoch epoch_ms epoch_us timezone to_days to_weeks to_months to_years to_hours
-    to_minutes to_seconds to_quarters age time_bucket today current_date current_timestamp now
-    get_current_timestamp transaction_timestamp localtimestamp datetime contains starts_with
-    ends_with prefix suffix regexp_matches regexp_full_match regexp_replace regexp_extract
-    split_part strpos instr position lcase ucase length strlen len char_length character_length left
-    right left_grapheme substr substring substring_grapheme trim ltrim rtrim lpad rpad repeat
-    replace reverse concat concat_ws initcap ascii ord chr unicode translate levenshtein editdist3
-    jaccard hamming damerau_levenshtein strip_accents nfc_normalize upper lower like_escape
-    not_like_escape btrim abs ceil ceiling floor round trunc round_even even sign sqrt cbrt exp ln
-    log log2 log10 pow power mod fmod fdiv pi degrees radians sin cos tan cot asin acos atan atan2
-    gcd lcm divide multiply add subtract isnan isinf isfinite nextafter signbit xor bit_count
-    width_bucket ifnull nvl coalesce nullif greatest least if iff typeof list_value row_number rank
-    dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value grouping
-    grouping_id
+    timestamptrunc datediff timestampdiff dateadd datesub tsordsadd tsordsdiff tsordstotime tsordstodate
+    tsordstotimestamp tsordstodatestr timetostr strtotime strtodate tochar tonumber timestrtotime
+    datestrtodate strtotimestamp strtounix unixtotime year month quarter week weekofyear day dayofmonth
+    dayofweek dayofweekiso dayofyear dayname monthname hour minute second lastday todays makeinterval
+    epoch datepart timestampadd datetime timestamp time timetounix isodow arraycontains approxquantiles
+    timestampsub datebin monthsbetween addmonths widthbucket exists array ratiotoreport oddsratio
+    riskratio riskdifference dpintervallow dpintervalhigh dpprobability mean quantilecont quantiledisc
+    favg fsum kahansum sumnooverflow countstar list stringagg listagg booland boolor arbitrary maxby
+    all minby approxcountdistinct entropy mad bitand bitor bitxor product makedate maketimestamp maketime
+    strftime strptime trystrptime todate totimestamp weekday yearweek isoyear century decade millennium
+    era millisecond microsecond epochms epochus timezone toweeks tomonths toyears tohours tominutes
+    toseconds toquarters age timebucket today getcurrenttimestamp transactiontimestamp prefix suffix
+    regexpmatches regexpfullmatch strpos position lcase ucase strlen len characterlength leftgrapheme
+    substr substringgrapheme lpad rpad ord editdist3 jaccard hamming dameraulevenshtein stripaccents
+    nfcnormalize likeescape notlikeescape btrim ceiling roundeven even log2 log10 power fmod fdiv gcd lcm
+    generateseries explodinggenerateseries explode unnest format printf md5
+    convert decodecase weekstart field var varp stdevp isnull split
+    divide multiply add subtract isfinite nextafter signbit bitcount ifnull nvl iff typeof listvalue
     """
 )
 _TABLES = ("view",)
 
 
 def check(tree: exp.Expr) -> None:
-    """Raise a QueryError for the first thing in a statement that is not on the list."""
+    """Raise a QueryError for the first part of a statement that is not on the list."""
     names = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     nodes = list(islice(tree.walk(), MAX_NODES + 1))
     sizes = [len(node.expressions) for node in nodes if isinstance(node, exp.Select)]
     if len(nodes) > MAX_NODES or len(sizes) > MAX_SELECTS or max(sizes, default=0) > MAX_OUTPUTS:
         raise QueryError("The statement is too large. Split it into several.")
-    if nodes[-1].depth > MAX_DEPTH:  # the walk is breadth first
+    if nodes[-1].depth > MAX_DEPTH:  # the traversal is breadth first
         raise QueryError("The statement is nested too deeply.")
     if math.prod(_check_node(node, names) for node in nodes) > MAX_GROWTH:
-        raise QueryError("REPEAT, REPLACE and || would make texts that are too long.")
+        raise QueryError("REPEAT, REPLACE, FORMAT and || would make texts that are too long.")
 
 
 def _check_node(node: exp.Expr, names: set[str]) -> int:
@@ -132,17 +113,21 @@ def _check_node(node: exp.Expr, names: set[str]) -> int:
             "records."
         )
     elif isinstance(node, exp.Exists):
-        raise QueryError("EXISTS(…) looks for rows; a view holds counts. Compare COUNT(*) with 0.")
+        raise QueryError("EXISTS(…) looks for rows, but a view holds counts. Compare COUNT(*) with 0.")
     elif isinstance(node, exp.Anonymous):
-        if node.name.lower() not in _NAMED:
+        if plain_name(node.name) not in _FUNCTIONS:
             raise _unknown_function(node.name)
     elif isinstance(node, exp.Func):
-        names_of = {name.lower() for name in node.sql_names()}
-        if node.key not in _FUNCTIONS and node.key not in _STRUCTURE and not names_of & _NAMED:
+        if node.key not in _STRUCTURE and not _FUNCTIONS & {node.key, *map(plain_name, node.sql_names())}:
             raise _unknown_function(node.sql_name())
     elif node.key not in _STRUCTURE:
         raise QueryError(f"{shortened(node.key.upper())} is not supported. {WHAT_WORKS}")
     return _check_size(node)
+
+
+def plain_name(name: str) -> str:
+    """A function's name as the lists spell it."""
+    return name.lower().replace("_", "")
 
 
 def _unknown_function(name: str) -> QueryError:
@@ -151,6 +136,8 @@ def _unknown_function(name: str) -> QueryError:
 
 def _check_table(node: exp.Table, names: set[str]) -> None:
     schema, catalog = node.text("db").lower(), node.text("catalog").lower()
+    if isinstance(node.this, exp.GenerateSeries):
+        return
     is_plain = isinstance(node.this, exp.Identifier) and not any(
         node.args.get(part) for part in ("sample", "joins", "laterals", "changes")
     )
@@ -159,13 +146,13 @@ def _check_table(node: exp.Table, names: set[str]) -> None:
     )
     if not is_plain or not known or (catalog and not schema):
         raise QueryError(
-            f"There is one table, view; not {shortened(node.sql('duckdb'))}. A view is one table, and "
-            "holds no rows that a join could match."
+            f"There is no table {shortened(node.sql('duckdb'))}; the only table is view. A view holds no "
+            "rows that a join could match."
         )
 
 
 def _check_size(node: exp.Expr) -> int:
-    """How many times longer a function may make its text. Lengths are short, plain numbers."""
+    """The factor by which a function may lengthen its text. Lengths must be short number literals."""
     if isinstance(node, exp.Literal) and len(node.this) > MAX_LITERAL:
         raise QueryError(f"A text is longer than {MAX_LITERAL:,} characters.")
     if isinstance(node, exp.DPipe | exp.Concat) and not isinstance(node.parent, exp.DPipe | exp.Concat):
@@ -174,6 +161,11 @@ def _check_size(node: exp.Expr) -> int:
     if name in ("replace", "regexpreplace", "regexp_replace"):
         given = node.args.get("replacement") or node.expression
         return max(len(given.this), 1) if isinstance(given, exp.Literal) else 1
+    if name in ("format", "printf"):
+        pattern = node.this if isinstance(node, exp.Format) else next(iter(node.expressions), None)
+        if not isinstance(pattern, exp.Literal) or re.search(r"\d{4}|\*|{[^}]*{", pattern.this):
+            raise QueryError("FORMAT and PRINTF take a plain text as their pattern, with widths up to 999.")
+        return max(sum(map(int, re.findall(r"\d+", pattern.this))), 1)
     if name not in ("repeat", "pad", "lpad", "rpad"):
         return 1
     arguments = node.expressions if isinstance(node, exp.Anonymous) else []

@@ -1,11 +1,12 @@
 """The sandboxed DuckDB of a view: an empty typed table for names and types, and the points of each attribute.
 
-Points are values inside codes: expressions are evaluated over them, so what SQL means, DuckDB decides.
+Points are values inside codes. DuckDB evaluates expressions over them and so defines the meaning of SQL.
 """
 
 from __future__ import annotations
 
 import atexit
+import re
 import secrets
 import threading
 from collections.abc import Iterator
@@ -31,15 +32,17 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Names of internal tables start with this, so that no statement can name them by accident or guess.
+# Prefix of internal tables, so that no statement can name them by accident or by guessing.
 SECRET = "_" + secrets.token_hex(6)
-# Points per bin of reals and moments: halves, thirds, quarters, fifths and tenths of a bin are exact.
+# Points per bin of reals and datetimes: halves, thirds, quarters, fifths and tenths of a bin are exact.
 POINTS_PER_BIN = 60
-# Whole numbers of a bin that are points of their own; wider bins have so many points, evenly spread.
+# The same for days if their hours are needed: three in each hour.
+POINTS_PER_DAY = 72
+# Up to this many whole numbers of a bin are points of their own; wider bins have this many, evenly spread.
 MAX_WHOLE_POINTS = 64
-# Points of an attribute; attributes with more bins have fewer points in each. 100,000 cost 10 ms an atom.
+# Maximum points of an attribute; with more bins, each has fewer. 100,000 points cost 10 ms per atom.
 MAX_POINTS = 100_000
-# Memory of one connection, which attributes and draws share.
+# Memory limit of one connection, which attributes and draws share.
 MEMORY_LIMIT = "1GB"
 
 _CONFIG = {
@@ -61,7 +64,7 @@ def sandboxed_connection() -> duckdb.DuckDBPyConnection:
 
 
 def lock(connection: duckdb.DuckDBPyConnection) -> None:
-    """No statement can change a setting from here on."""
+    """Lock all settings against later statements."""
     connection.execute("SET lock_configuration=true")
 
 
@@ -69,8 +72,8 @@ def lock(connection: duckdb.DuckDBPyConnection) -> None:
 class Points:
     """Values inside the codes of an attribute.
 
-    code, share: of each point; the shares of a code sum to 1. A point of share 0 stands for values that may
-        lie there although none is expected: the edge of a bin.
+    code, share: of each point; the shares of a code sum to 1. A point of share 0 stands for possible values
+        without expected records: the edge of a bin.
     value: of each point, as Arrow.
     """
 
@@ -84,7 +87,7 @@ class Points:
         return np.searchsorted(self.code, np.arange(self.code[-1] + 1))
 
     def representatives(self, per_bin: int) -> Ints:
-        """The point that stands for each one if every code keeps at most so many, shape (n_points,)."""
+        """The representative of each point if codes keep at most this many points, shape (n_points,)."""
         place = np.arange(len(self.code)) - self.starts[self.code]
         count = np.diff(np.append(self.starts, len(self.code)))[self.code]
         step = np.maximum(-(-count // per_bin), 1)
@@ -105,7 +108,7 @@ def sql_type(attribute: Attribute) -> str:
 def point_type(attribute: Attribute, fine: bool = False) -> str:
     """DuckDB's type of the points of an attribute.
 
-    Moments that are counted by days are dates, unless a statement looks inside the day (fine).
+    Datetimes that are counted by days are dates, unless a statement needs the time of day (fine).
     """
     if isinstance(attribute, Datetime) and attribute.counts_days and not fine:
         return "DATE"
@@ -120,7 +123,8 @@ def points_of(attribute: Attribute, fine: bool = False) -> Points:
         every = np.arange(attribute.size)
         return Points(every, np.ones(len(every)), pa.array([*values, *[None] * null]))
     edges, n_bins = attribute.edges, attribute.n_values
-    per_bin = int(np.clip(MAX_POINTS // n_bins, 4, POINTS_PER_BIN))
+    is_day = isinstance(attribute, Datetime) and attribute.counts_days
+    per_bin = int(np.clip(MAX_POINTS // n_bins, 4, POINTS_PER_DAY if is_day else POINTS_PER_BIN))
     runs: list[NDArray[Any]] = []
     shares: list[Floats] = []
     step = MICROSECONDS_PER_DAY if point_type(attribute, fine) == "DATE" else 1
@@ -147,7 +151,9 @@ def points_of(attribute: Attribute, fine: bool = False) -> Points:
 
 
 class ViewDatabase:
-    """DuckDB with what evaluation needs of one view. Thread-safe: every statement has a cursor of its own."""
+    """DuckDB with the tables that evaluation needs of one view. Thread-safe: every statement has its own
+    cursor.
+    """
 
     def __init__(self, view: ViewData) -> None:
         self.view, self.schema = view, view.schema
@@ -155,8 +161,8 @@ class ViewDatabase:
         _open.add(self)
         self._lock = threading.Lock()
         self._points: dict[tuple[int, bool], Points] = {}
-        self.is_warm = False  # True once a statement was answered
-        # Names as DuckDB compares them, without regard to case.
+        self.is_warm = False  # whether a statement was answered
+        # Names in lower case, because DuckDB ignores case.
         self.names: list[str] = []
         for name in self.schema.names:
             own = name
@@ -180,7 +186,7 @@ class ViewDatabase:
 
     @cached_property
     def checksum(self) -> str:
-        """Of the view's file: the same view answers the same statement alike."""
+        """Checksum of the view's file, so that the same view gives the same answer to the same statement."""
         return checksum_of(self.view)
 
     def has_ordered_labels(self, a: int) -> bool:
@@ -210,7 +216,7 @@ class ViewDatabase:
             return self._points[a, fine]
 
     def bin_labels(self, a: int) -> list[Any]:
-        """What a group by the plain attribute shows for each code."""
+        """The label of each code when grouping by the plain attribute."""
         attribute = self.schema.attributes[a]
         keys = code_keys(attribute)
         return (
@@ -247,7 +253,7 @@ class ViewDatabase:
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of one statement's own to the same database."""
+        """A new connection to the same database, for one statement."""
         cursor = self._connection.cursor()
         try:
             yield cursor
@@ -260,20 +266,22 @@ _open: WeakSet[ViewDatabase] = WeakSet()
 
 @lru_cache(maxsize=8)
 def database_of(view: ViewData) -> ViewDatabase:
-    """The database of a view, made once."""
+    """The database of a view, created once."""
     return ViewDatabase(view)
 
 
 @atexit.register
 def _close() -> None:
-    """Connections that outlive the interpreter complain."""
+    """Close the connection, because connections that outlive the interpreter raise warnings."""
     for database in list(_open):
         database.close()
     database_of.cache_clear()
 
 
-def shortened_line(text: str) -> str:
-    """A message of DuckDB, cut to 240 characters."""
+def complaint(problem: Exception) -> str:
+    """The first line of DuckDB's message, without internal names, in at most 240 characters."""
+    first = (str(problem).replace(SECRET, "").strip().splitlines() or ["unreadable"])[0]
+    text = re.sub(r"^[\w ]+ Error:\s*", "", first)
     return text if len(text) <= 240 else text[:239] + "…"
 
 

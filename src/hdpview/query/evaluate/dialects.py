@@ -1,4 +1,4 @@
-"""Statements in other dialects, as DuckDB means them."""
+"""Translate statements of other dialects for DuckDB."""
 
 from __future__ import annotations
 
@@ -6,41 +6,110 @@ import re
 from collections.abc import Mapping
 
 from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify_columns import qualify_columns
 from sqlglot.optimizer.qualify_tables import qualify_tables
+from sqlglot.time import format_time
 
 from hdpview.errors import QueryError
+from hdpview.query.evaluate.expressions import text_of
 
-# Pieces of PostgreSQL's to_char formats → of strftime, or in braces what strftime lacks.
-_PIECES: dict[str, str] = {
-    "FMMonth": "%B", "FMMON": "{upper:%b}", "FMMonth ": "%B", "FMDay": "%A", "FMDD": "%-d", "FMMM": "%-m",
-    "FMHH24": "%-H", "FMHH12": "%-I",
-    "YYYY": "%Y", "IYYY": "%G", "HH24": "%H", "HH12": "%I", "MONTH": "{pad9:upper:%B}", "Month": "{pad9:%B}",
-    "month": "{pad9:lower:%B}", "DAY": "{pad9:upper:%A}", "Day": "{pad9:%A}", "day": "{pad9:lower:%A}",
-    "MON": "{upper:%b}", "Mon": "%b", "mon": "{lower:%b}", "DDD": "%j", "YY": "%y", "MM": "%m", "DD": "%d",
-    "DY": "{upper:%a}", "Dy": "%a", "dy": "{lower:%a}", "ID": "{isodow}", "IW": "%V", "WW": "{week_of_year}",
-    "HH": "%I", "MI": "%M", "SS": "%S", "MS": "%g", "US": "%f", "AM": "%p", "PM": "%p",
-    "D": "{dow}", "Q": "{quarter}",
-    "W": "{week_of_month}", "FM": "",
+# Pieces of PostgreSQL's to_char formats → of strftime, and those that strftime lacks → DuckDB's SQL.
+_STRFTIME: dict[str, str] = {
+    "FMMonth": "%B", "FMDay": "%A", "FMDD": "%-d", "FMMM": "%-m", "FMHH24": "%-H", "FMHH12": "%-I", "FM": "",
+    "YYYY": "%Y", "IYYY": "%G", "YY": "%y", "MM": "%m", "Mon": "%b", "DDD": "%j", "DD": "%d", "Dy": "%a",
+    "IW": "%V", "HH24": "%H", "HH12": "%I", "HH": "%I", "MI": "%M", "SS": "%S", "MS": "%g", "US": "%f",
+    "AM": "%p", "PM": "%p",
 }  # fmt: skip
+_SPECIAL: dict[str, str] = {
+    "Month": "rpad(monthname(x), 9, ' ')",
+    "Day": "rpad(dayname(x), 9, ' ')",
+    "D": "CAST(dayofweek(x) + 1 AS VARCHAR)",
+    "ID": "CAST(isodow(x) AS VARCHAR)",
+    "Q": "CAST(quarter(x) AS VARCHAR)",
+    "W": "CAST((day(x) - 1) // 7 + 1 AS VARCHAR)",
+    "WW": "lpad(CAST((dayofyear(x) - 1) // 7 + 1 AS VARCHAR), 2, '0')",
+}
+for _piece in ("FMMonth", "FMDay", "Mon", "Dy", "AM", "PM"):  # keep upper and lower case
+    _code = f"strftime(x, '{_STRFTIME[_piece]}')"
+    _SPECIAL |= {_piece.upper(): f"upper({_code})", _piece.lower().replace("fm", "FM"): f"lower({_code})"}
+for _piece in ("Month", "Day"):
+    _SPECIAL |= {_piece.upper(): f"upper({_SPECIAL[_piece]})", _piece.lower(): f"lower({_SPECIAL[_piece]})"}
 _FORMAT = re.compile(
-    '"[^"]*"|' + "|".join(sorted(map(re.escape, _PIECES), key=len, reverse=True)) + "|.", re.DOTALL
+    '"[^"]*"|' + "|".join(sorted([*_STRFTIME, *_SPECIAL], key=len, reverse=True)) + "|.", re.DOTALL
 )
+# Dialects in which days of the week count from Sunday, 1.
+_SUNDAY_IS_ONE = {"bigquery", "databricks", "doris", "hive", "mysql", "spark", "spark2", "starrocks", "tsql"}
+# Dialects whose weeks of the year begin on Sunday.
+_WEEKS_FROM_SUNDAY = {"bigquery", "mysql", "tsql"}
+# Numbers of weeks as DuckDB's SQL, by MySQL's modes.
+_WEEKS = {
+    "0": "CAST(strftime(x, '%U') AS INT)",
+    "1": "CASE WHEN isoyear(x) < year(x) THEN 0 WHEN isoyear(x) > year(x) THEN 53 ELSE week(x) END",
+    "3": "weekofyear(x)",
+    "5": "CAST(strftime(x, '%W') AS INT)",
+    # The first of January belongs to week 1.
+    "tsql": "(dayofyear(x) + dayofweek(date_trunc('year', x)) - 1) // 7 + 1",
+}
+# Parts of dates that DuckDB's EXTRACT lacks.
+_PARTS = {"ISOWEEK": "weekofyear(x)", "YEAR_MONTH": "year(x) * 100 + month(x)", "DATE": "CAST(x AS DATE)"}
+_FROM_SUNDAY = {"DAYOFWEEK": "dayofweek(x) + 1", "WEEKDAY": "isodow(x) - 1"}
+_UNITS = {"MM": "MONTH", "MON": "MONTH", "YY": "YEAR", "YYYY": "YEAR", "Q": "QUARTER", "DD": "DAY"}
+# Functions of one argument as DuckDB's SQL.
+_RENAMED = {
+    "var": "variance(x)", "varp": "var_pop(x)", "stdevp": "stddev_pop(x)", "isnull": "x IS NULL",
+}  # fmt: skip
 _INTEGERS = exp.DataType.INTEGER_TYPES
 
 
 def to_duckdb(tree: exp.Expr, dialect: str, types: Mapping[str, str]) -> exp.Expr:
-    """The statement with the meaning that its dialect gives it, ready to be written as DuckDB's."""
-    tree = tree.transform(_respelled)
+    """The statement with the meaning of its dialect, ready to be written as DuckDB's SQL."""
+    tree = tree.transform(_respelled).transform(_part, dialect)
+    if dialect == "tsql":
+        _join_texts(tree)
+    _roll_up(tree)
     _count_truths(tree, types)
+    _divide_whole_numbers(tree, types)
+    if dialect != "duckdb":
+        tree = tree.transform(_cut_to_length)
     if dialect in ("postgres", "redshift", "materialize", "risingwave"):
-        return _from_postgres(tree, types)
+        tree = tree.transform(lambda node: _formatted(node) if isinstance(node, exp.TimeToStr) else node)
     return tree
 
 
+def _join_texts(tree: exp.Expr) -> None:
+    """SQL Server's + of texts as ||."""
+    for node in reversed(list(tree.find_all(exp.Add))):
+        if any(map(_is_text, (node.this, node.expression))):
+            node.replace(exp.DPipe(this=node.this.copy(), expression=node.expression.copy()))
+
+
+def _is_text(node: exp.Expr) -> bool:
+    is_cast = isinstance(node, exp.Cast) and node.to.is_type(*exp.DataType.TEXT_TYPES)
+    return node.is_string or is_cast or isinstance(node, (exp.DPipe, exp.Left, exp.Right))
+
+
+def _roll_up(tree: exp.Expr) -> None:
+    """GROUP BY a, b WITH ROLLUP as ROLLUP (a, b)."""
+    for sets in list(tree.find_all(exp.Rollup, exp.Cube)):
+        group = sets.parent
+        if isinstance(group, exp.Group) and not sets.expressions:
+            sets.set("expressions", group.expressions)
+            group.set("expressions", None)
+
+
+def _cut_to_length(node: exp.Expr) -> exp.Expr:
+    """A cast to VARCHAR(7) cuts texts to this length, except in DuckDB."""
+    kind = node.this if isinstance(node, exp.Convert) else node.args.get("to")
+    if not isinstance(kind, exp.DataType) or not kind.is_type("char", "varchar", "nchar", "nvarchar"):
+        return node
+    length = kind.expressions[0].this if kind.expressions else None
+    return exp.func("left", node, length.copy()) if isinstance(length, exp.Literal) else node
+
+
 def _count_truths(tree: exp.Expr, types: Mapping[str, str]) -> None:
-    """The mean of a truth value is a rate: DuckDB wants it as a number."""
+    """Cast truth values inside AVG to numbers, because DuckDB averages only numbers."""
     booleans = {name.lower() for name, kind in types.items() if kind == "BOOLEAN"}
     for node in tree.find_all(exp.Avg, exp.Sum, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance):
         argument = node.this.unnest() if isinstance(node.this, exp.Expression) else exp.Null()
@@ -52,23 +121,17 @@ def _count_truths(tree: exp.Expr, types: Mapping[str, str]) -> None:
                 node.replace(exp.alias_(node.copy(), name, quoted=True))
 
 
-def _from_postgres(tree: exp.Expr, types: Mapping[str, str]) -> exp.Expr:
-    _divide_whole_numbers(tree, types)
-
-    return tree.transform(lambda node: _formatted(node) if isinstance(node, exp.TimeToStr) else node)
-
-
 def _divide_whole_numbers(tree: exp.Expr, types: Mapping[str, str]) -> None:
-    """Division of whole numbers cuts off the fraction."""
-    divisions = list(tree.find_all(exp.Div))
+    """Division of whole numbers cuts off the fraction in dialects whose division depends on types."""
+    divisions = [node for node in tree.find_all(exp.Div) if node.args.get("typed")]
     if not divisions:
         return
-    # A copy knows the types, with aggregates as the real numbers that they are here.
+    # Annotate a copy with types. Aggregates are real numbers here, as are parts of dates in PostgreSQL.
     for number, node in enumerate(divisions):
         node.meta["division"] = number
     schema: dict[str, object] = {"view": dict(types)}
     copied = tree.copy()
-    for aggregate in list(copied.find_all(exp.Count, exp.Sum, exp.CountIf)):
+    for aggregate in list(copied.find_all(exp.Count, exp.Sum, exp.CountIf, exp.Extract)):
         aggregate.replace(exp.cast(aggregate.copy(), "DOUBLE"))
     try:
         typed = annotate_types(
@@ -77,85 +140,102 @@ def _divide_whole_numbers(tree: exp.Expr, types: Mapping[str, str]) -> None:
     except Exception:  # a statement that cannot be typed is refused later, in DuckDB's words
         return
     by_number = {known.meta.get("division"): known for known in typed.find_all(exp.Div)}
-    for number, node in enumerate(divisions):
-        known = by_number.get(number)
+    # ORDER BY repeats expressions of the SELECT, which are named there.
+    by_text = {
+        text: by_number.get(number) for number, text in reversed([*enumerate(map(text_of, divisions))])
+    }
+    for number, (node, text) in enumerate(zip(divisions, map(text_of, divisions), strict=True)):
+        known = by_number.get(number) or by_text[text]
         if known is None:
             continue
-        if known.this.is_type(*_INTEGERS) and known.expression.is_type(*_INTEGERS):
+        if _is_whole(known.this) and _is_whole(known.expression):
             inner = exp.Div(this=node.this.copy(), expression=node.expression.copy(), typed=False, safe=False)
             node.replace(exp.Trunc(this=inner))
         else:
             node.set("typed", False)
 
 
+def _is_whole(node: exp.Expr) -> bool:
+    """Whether a typed expression is a whole number; days between two dates are one."""
+    inner = node.unnest()
+    is_days = isinstance(inner, exp.Sub) and inner.this.is_type("date") and inner.expression.is_type("date")
+    return is_days or node.is_type(*_INTEGERS)
+
+
 def _formatted(node: exp.Expr) -> exp.Expr:
-    """to_char(value, format) as a concatenation of strftime and what DuckDB's strftime lacks."""
+    """to_char(value, format) as a concatenation of strftime and the parts that DuckDB's strftime lacks."""
     given = node.args.get("format")
     if not isinstance(given, exp.Literal):
         raise QueryError("TO_CHAR takes a plain text as its format, such as 'YYYY-MM'.")
-    value = node.this.sql("duckdb")
-    text = given.this
-    if isinstance(node, exp.TimeToStr):
-        text = _as_postgres(text)
-    parts: list[str] = []
-    plain = ""
-    for piece in _FORMAT.findall(text):
-        code = (
-            piece[1:-1].replace("%", "%%")
-            if piece.startswith('"')
-            else _PIECES.get(piece, piece.replace("%", "%%"))
-        )
-        if not (code.startswith("{") and code.endswith("}")):
-            plain += code
-            continue
-        if plain:
-            parts.append(_strftime(value, plain))
-            plain = ""
-        parts.append(_special(value, code[1:-1]))
-    if plain or not parts:
-        parts.append(_strftime(value, plain))
-    import sqlglot
-
-    whole = " || ".join(parts)
-    return exp.paren(sqlglot.parse_one(whole, read="duckdb"))
+    text: str = given.this
+    if isinstance(node, exp.TimeToStr):  # the parser has already translated parts to strftime
+        text = format_time(text, Postgres.INVERSE_TIME_MAPPING, Postgres.INVERSE_TIME_TRIE) or ""
+    parts, code = [], ""
+    for piece in _FORMAT.findall(text.replace("TM", "FM")):
+        if piece in _SPECIAL:
+            parts += [_strftime(code), _SPECIAL[piece]]
+            code = ""
+        else:
+            code += _STRFTIME.get(piece, piece.strip('"').replace("%", "%%"))
+    listed = [part for part in (*parts, _strftime(code)) if part] or ["''"]
+    return _with_x(" || ".join(listed), node.this)
 
 
-def _as_postgres(text: str) -> str:
-    """Sqlglot has turned the format into strftime's already; turn what it did back."""
-    back = {
-        "%Y": "YYYY", "%m": "MM", "%d": "DD", "%H": "HH24", "%I": "HH12", "%M": "MI", "%S": "SS", "%f": "US",
-        "%y": "YY", "%B": "Month", "%b": "Mon", "%A": "Day", "%a": "Dy", "%j": "DDD", "%p": "AM", "%u": "ID",
-        "%-d": "FMDD", "%-m": "FMMM", "%W": "WW", "%V": "IW", "%G": "IYYY", "%w": "D", "%U": "WW",
-    }  # fmt: skip
-    return re.sub(r"%-?[a-zA-Z]", lambda m: back.get(m.group(0), m.group(0)), text)
+def _with_x(sql: str, x: exp.Expr) -> exp.Expr:
+    """DuckDB's SQL of an expression of x."""
+    whole: exp.Expr = exp.maybe_parse(sql, dialect="duckdb")
+    return exp.paren(whole.transform(lambda part: x.copy() if part == exp.column("x") else part))
 
 
-def _strftime(value: str, code: str) -> str:
-    return "strftime({}, '{}')".format(value, code.replace("'", "''"))
+def _strftime(code: str) -> str:
+    return "strftime(x, '{}')".format(code.replace("'", "''")) if code else ""
 
 
-def _special(value: str, code: str) -> str:
-    fixed = {
-        "quarter": f"CAST(quarter({value}) AS VARCHAR)",
-        "dow": f"CAST(dayofweek({value}) + 1 AS VARCHAR)",
-        "isodow": f"CAST(isodow({value}) AS VARCHAR)",
-        "week_of_year": f"lpad(CAST((dayofyear({value}) - 1) // 7 + 1 AS VARCHAR), 2, '0')",
-        "week_of_month": f"CAST((day({value}) - 1) // 7 + 1 AS VARCHAR)",
-    }
-    if code in fixed:
-        return fixed[code]
-    *how, pattern = code.split(":")
-    text = _strftime(value, pattern)
-    for one in reversed(how):
-        text = f"rpad({text}, 9, ' ')" if one == "pad9" else f"{one}({text})"
-    return text
+def _part(node: exp.Expr, dialect: str) -> exp.Expr:
+    """A part of a date that DuckDB lacks, or that the dialect numbers differently."""
+    if isinstance(node, exp.Extract):
+        name, x = node.name.upper(), node.expression
+    elif isinstance(node, (exp.DayOfWeek, exp.Week)):
+        name, x = node.key.upper(), node.this
+    elif isinstance(node, exp.Anonymous) and node.name.lower() == "weekday" and len(node.expressions) == 1:
+        name, x = "WEEKDAY", node.expressions[0]
+    else:
+        return node
+    if name == "WEEK" and dialect in _WEEKS_FROM_SUNDAY:
+        mode = "tsql" if dialect == "tsql" else node.text("mode") or "0"
+        if mode not in _WEEKS:
+            raise QueryError("WEEK takes the modes 0, 1, 3 and 5.")
+        return _with_x(_WEEKS[mode], x)
+    own = _PARTS | (_FROM_SUNDAY if dialect in _SUNDAY_IS_ONE else {})
+    return _with_x(own[name], x) if name in own else node
 
 
 def _respelled(node: exp.Expr) -> exp.Expr:
-    """Functions that DuckDB has under another name or in another form."""
+    """Replace functions that have another name or form in DuckDB."""
     if isinstance(node, exp.ToChar) and node.args.get("format") is not None:
         return _formatted(node)
     whole = node.this
+    if isinstance(node, (exp.DateTrunc, exp.TimestampTrunc)) and node.text("unit").upper() in _UNITS:
+        return exp.func("date_trunc", exp.Literal.string(_UNITS[node.text("unit").upper()]), whole.copy())
+    if isinstance(node, exp.DateAdd) and whole.is_number:  # T-SQL's dates are days since 1900
+        node.set("this", exp.cast(exp.Literal.string("1900-01-01"), "DATE"))
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "field" and len(node.expressions) > 1:
+        value, *listed = node.expressions
+        cases = exp.Case(this=value.copy()).else_(exp.Literal.number(0))
+        for place, one in enumerate(listed, 1):
+            cases.append("ifs", exp.If(this=one.copy(), true=exp.Literal.number(place)))
+        return cases
+    if isinstance(node, exp.Anonymous) and node.name.lower() in _RENAMED and len(node.expressions) == 1:
+        return _with_x(_RENAMED[node.name.lower()], node.expressions[0])
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "yearweek" and len(node.expressions) == 2:
+        if node.expressions[1].name not in ("1", "3"):
+            raise QueryError("YEARWEEK takes the modes 1 and 3.")
+        return exp.func("yearweek", node.expressions[0].copy(), dialect="duckdb")
+    if isinstance(node, exp.NEQ) and isinstance(node.expression, exp.Anonymous):
+        values = node.expression.expressions  # x <> ALL(ARRAY[…])
+        if node.expression.name.lower() == "all" and len(values) == 1 and isinstance(values[0], exp.Array):
+            listed = [value.copy() for value in values[0].expressions]
+            return exp.Not(this=exp.In(this=whole.copy(), expressions=listed))
     is_named = isinstance(node, exp.Window) and isinstance(whole, exp.Anonymous)
     if is_named and whole.name.lower() == "ratio_to_report" and len(whole.expressions) == 1:
         value, window = whole.expressions[0], node.copy()

@@ -1,9 +1,8 @@
-"""A statement run: once on the estimate, and once on all draws inside one LATERAL."""
+"""Run a statement: once on the estimate, and once on all draws inside one LATERAL."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +12,15 @@ import sqlglot
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from hdpview.errors import QueryError
-from hdpview.query.errors.fields import draw_errors, n_draws_for
+from hdpview.query.errors.fields import ErrorScan, draw_errors, n_draws_for, seed_of
+from hdpview.query.evaluate.cells import errors_in_cells
+from hdpview.query.evaluate.clusters import for_errors
 from hdpview.query.evaluate.database import SECRET, ViewDatabase
+from hdpview.query.evaluate.expressions import BIN, key_name, text_of
 from hdpview.query.evaluate.heaps import Heaps
 from hdpview.query.evaluate.lineage import HIDDEN, add_hidden_key, uncertain_outputs
 from hdpview.query.evaluate.quantiles import ordered_values
-from hdpview.query.evaluate.scan import BIN, Base, ErrorCluster, Scan, for_errors, key_name, text_of
+from hdpview.query.evaluate.scan import Scan
 from hdpview.query.evaluate.statement import Statement
 
 Floats = NDArray[np.float64]
@@ -34,9 +35,7 @@ class Execution:
     ) -> None:
         self.database, self.cursor, self.raw = database, cursor, raw
         self._loaded: dict[int, int] = {}
-        self.statement = Statement(
-            database, tree, dialect, cursor, self._rows_of_subquery, self._rows_of_groups
-        )
+        self.statement = Statement(database, tree, dialect, cursor, self._answer_subquery)
         self.uncertain = uncertain_outputs(self.statement.tree)
 
     # Tables.
@@ -77,7 +76,8 @@ class Execution:
                 counts = np.concatenate([counts, inner.estimate[0] + errors[id(inner)][:, 0]])
             columns[ordered.column] = ordered_values(scan, ordered, counts, self.cursor, heaps)
         self.cursor.register(f"{SECRET}_b{scan.number}", pa.table(columns))
-        self._register_keys(scan)
+        if scan.number not in self._loaded:
+            self._register_keys(scan)
         self._loaded[scan.number] = n_draws
 
     def _register_keys(self, scan: Scan) -> None:
@@ -94,66 +94,24 @@ class Execution:
             f"SELECT *{replaced} FROM {SECRET}_keys{scan.number}"
         )
 
-    def _rows_of_subquery(self, statement: Statement, tree: exp.Expr) -> list[tuple[Any, ...]]:
-        """Rows of a subquery on the estimate."""
-        import duckdb
-
-        for scan in statement.scans:
-            self._load(scan, None, 0)
-        ready = [
-            cte
-            for cte in statement.tree.find_all(exp.CTE)
-            if all(table.name != "view" for table in cte.find_all(exp.Table))
-        ]
-        ctes = ", ".join(f"{cte.alias} AS ({with_tables(cte.this)})" for cte in ready)
-        try:
-            return list(self.cursor.execute((f"WITH {ctes} " if ctes else "") + with_tables(tree)).fetchall())
-        except duckdb.BinderException:
-            raise QueryError(
-                "A subquery names columns of the statement around it, which cannot be answered. Ask it "
-                "by itself."
-            ) from None
-        except duckdb.Error as problem:
-            raise statement.refusal(problem) from None
-
-    def _rows_of_groups(self, tree: exp.Expr, ctes: list[exp.CTE]) -> list[tuple[Any, ...]]:
-        """Rows on the estimate of a subquery that is not taken apart yet."""
-        whole = tree.copy()
-        if ctes and not whole.args.get("with_"):
-            whole.set("with_", exp.With(expressions=[cte.copy() for cte in ctes]))
+    def _answer_subquery(self, tree: exp.Expr) -> tuple[list[str], list[tuple[Any, ...]], bool]:
+        """Names and rows of a subquery on the estimate, and whether it reads the view."""
         with self.database.cursor() as cursor:
-            table = Execution(self.database, whole, "duckdb", cursor, self.raw).estimate()
+            inner = Execution(self.database, tree, "duckdb", cursor, self.raw)
+            table = inner.estimate()
         columns = [table.column(i).to_pylist() for i in range(table.num_columns - 1)]
-        return list(zip(*columns, strict=True))
+        return inner.statement.names, list(zip(*columns, strict=True)), bool(inner.statement.scans)
 
     # Running.
-
-    def describe(self) -> list[str]:
-        """DuckDB's types of the outputs."""
-        for scan in self.statement.scans:
-            self._load(scan, None, 0)
-        rows = self._fetch(
-            lambda: self.cursor.execute(f"DESCRIBE {with_tables(self.statement.tree)}").fetchall()
-        )
-        return [row[1] for row in rows]
-
-    def _fetch(self, ask: Any) -> Any:
-        import duckdb
-
-        try:
-            return ask()
-        except (duckdb.InterruptException, duckdb.OutOfMemoryException):
-            raise
-        except duckdb.Error as problem:
-            raise self.statement.refusal(problem) from problem
 
     def estimate(self) -> pa.Table:
         """The outputs on the estimate, with the hidden key as the last column."""
         for scan in self.statement.scans:
             self._load(scan, None, 0)
         add_hidden_key(self.statement.tree)
-        sql = with_tables(self.statement.tree)
-        return self._fetch(lambda: self.cursor.sql(sql).to_arrow_table())
+        text = text_of(self.statement.tree)
+        self.seed, sql = seed_of(self.database.checksum, text.replace(SECRET, "")), with_tables(text)
+        return self.statement.fetch(lambda: self.cursor.sql(sql).to_arrow_table())
 
     def draw(self, table: pa.Table, n_draws: int, seed: int, with_ranks: bool = False) -> dict[int, Floats]:
         """Outputs of every draw, output → shape (n_rows, n_draws); NaN where a draw has none."""
@@ -166,15 +124,23 @@ class Execution:
             return {}
         scans = [one for one in self._all_scans() if one.bases]
         view, heaps = self.database.view, Heaps(self.database.view, n_draws, seed)
-        wrapped = [_ErrorScan(scan, [for_errors(c, heaps.margin) for c in scan.clusters]) for scan in scans]
+        wrapped = [
+            ErrorScan(
+                [for_errors(c, heaps.margin) for c in scan.clusters],
+                [base.is_count for base in scan.bases],
+                scan.estimate,
+                scan.signature,
+            )
+            for scan in scans
+        ]
         drawn = [np.zeros((n_draws, len(scan.bases), scan.n_groups)) for scan in scans]
         for number, part in enumerate(view.parts):
             for total, own in zip(drawn, draw_errors(part, wrapped, n_draws, seed + number), strict=True):
                 total += own
         for total, scan in zip(drawn, scans, strict=True):
-            heap = heaps.errors(scan)
-            if heap is not None:
-                total += heap
+            for inside in (heaps.errors(scan), errors_in_cells(heaps, scan)):
+                if inside is not None:
+                    total += inside
         errors = {id(scan): own for scan, own in zip(scans, drawn, strict=True)}
         for scan in self.statement.scans:
             self._load(scan, errors, n_draws, heaps)
@@ -192,7 +158,7 @@ class Execution:
             f"SELECT kept.r, q.d, {outs} FROM ({self._lateral(inner, names, n_draws)}) AS q "
             f"JOIN {SECRET}_kept AS kept ON kept.h IS NOT DISTINCT FROM q.{HIDDEN}"
         )
-        rows = self._fetch(lambda: self.cursor.execute(sql).fetchnumpy())
+        rows = self.statement.fetch(lambda: self.cursor.execute(sql).fetchnumpy())
         r, d = rows["r"].astype(np.int64), rows["d"].astype(np.int64)
         outputs = {}
         for i in wanted:
@@ -203,15 +169,14 @@ class Execution:
         return outputs
 
     def _lateral(self, tree: exp.Expr, names: list[str], n_draws: int) -> str:
-        body = with_tables(tree, f"{SECRET}d0.{SECRET}d")
+        body = with_tables(text_of(tree), f"{SECRET}d0.{SECRET}d")
         return (
             f"SELECT {SECRET}d0.{SECRET}d AS d, q0.* FROM (SELECT range::INT AS {SECRET}d FROM "
-            f"range({n_draws})) "
-            f"AS {SECRET}d0, LATERAL ({body}) AS q0({', '.join(names)})"
+            f"range({n_draws})) AS {SECRET}d0, LATERAL ({body}) AS q0({', '.join(names)})"
         )
 
     def _without_outermost_filters(self) -> exp.Expr:
-        """The statement over the rows of the estimate before QUALIFY and LIMIT: windows are over them."""
+        """The statement over the estimate's rows before QUALIFY and LIMIT, over which windows range."""
         inner = self.statement.tree.copy()
         for part in ("order", "limit", "offset"):
             inner.set(part, None)
@@ -223,16 +188,18 @@ class Execution:
             return inner
         key = inner.selects[-1].unalias()
         if inner.args.get("where") is not None and not isinstance(key, exp.Literal):
-            sql = f"SELECT {HIDDEN} AS h FROM ({with_tables(inner)})"
+            sql = f"SELECT {HIDDEN} AS h FROM ({with_tables(text_of(inner))})"
             self.cursor.register(
-                f"{SECRET}_passed", self._fetch(lambda: self.cursor.sql(sql).to_arrow_table())
+                f"{SECRET}_passed", self.statement.fetch(lambda: self.cursor.sql(sql).to_arrow_table())
             )
             test = sqlglot.parse_one(f"({text_of(key)}) IN (SELECT h FROM {SECRET}_passed)", read="duckdb")
             inner.set("where", exp.Where(this=test))
         return inner
 
     def ranks(self, table: pa.Table, n_draws: int, confidence: float) -> Ranks:
-        """How sure each row of the estimate belongs to the answer, and its ranks, by the loaded draws."""
+        """The probability that each row of the estimate belongs to the answer, and its ranks, from the loaded
+        draws.
+        """
         tree, order = self.statement.tree.copy(), self.statement.tree.args.get("order")
         assert isinstance(tree, exp.Query)
         terms = _order_terms(tree, list(order.expressions) if order is not None else [])
@@ -249,7 +216,7 @@ class Execution:
             f"list(r) FROM (SELECT {HIDDEN}, {label} AS label, ROW_NUMBER() OVER (PARTITION BY d{over}) AS r "
             f"FROM ({self._lateral(tree, names, n_draws)})) GROUP BY 1"
         )
-        rows = self._fetch(lambda: self.cursor.execute(sql).fetchall())
+        rows = self.statement.fetch(lambda: self.cursor.execute(sql).fetchall())
         by_key = {key: (label, count / n_draws, places) for key, label, count, places in rows}
         keys, missing = table.column(table.num_columns - 1).to_pylist(), ("", 0.0, [np.nan])
         own = [by_key.pop(key, missing) for key in keys]
@@ -272,7 +239,7 @@ class Execution:
         return any(known.get(name, name not in names and name.startswith(f"{SECRET}b")) for name in columns)
 
     def n_draws(self) -> int:
-        """More draws for fewer groups."""
+        """The number of draws: more for fewer groups."""
         return n_draws_for(max((scan.n_groups for scan in self._all_scans()), default=1))
 
     def _all_scans(self) -> list[Scan]:
@@ -281,7 +248,7 @@ class Execution:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Of each row: the share of draws in which it belongs to the answer, and the ends of its rank, if any."""
+    """Per row: the share of draws in which it belongs to the answer, and the range of its rank, if any."""
 
     presence: Floats
     best: Floats | None
@@ -293,7 +260,7 @@ class Ranks:
 def _order_terms(tree: exp.Query, order: list[exp.Expr]) -> list[str]:
     """ORDER BY over a lateral: outputs by their place, other expressions as further columns."""
     names = [name.lower() for name in tree.named_selects]
-    found: list[str] = []
+    terms: list[str] = []
     for term in order:
         node = term.this
         if isinstance(node, exp.Literal) and node.is_int:
@@ -301,17 +268,17 @@ def _order_terms(tree: exp.Query, order: list[exp.Expr]) -> list[str]:
         elif isinstance(node, exp.Column) and not node.table and node.name.lower() in names:
             column = f"o{names.index(node.name.lower())}"
         elif isinstance(tree, exp.Select):
-            column = f"s{sum(own.startswith('s') for own in found)}"
+            column = f"s{sum(own.startswith('s') for own in terms)}"
             tree.append("expressions", exp.alias_(node.copy(), f"{SECRET}{column}"))
         else:
             continue
         side = "DESC" if term.args.get("desc") else "ASC"
-        found.append(f"{column} {side} NULLS {'FIRST' if term.args.get('nulls_first') else 'LAST'}")
-    return found
+        terms.append(f"{column} {side} NULLS {'FIRST' if term.args.get('nulls_first') else 'LAST'}")
+    return terms
 
 
 def _limits_of_rows(tree: exp.Expr) -> tuple[int, int]:
-    """How many rows are skipped, and how many are shown at most."""
+    """The numbers of rows to skip and to return at most."""
 
     def number(name: str, default: int) -> int:
         node = tree.args.get(name)
@@ -321,7 +288,7 @@ def _limits_of_rows(tree: exp.Expr) -> tuple[int, int]:
     return number("offset", 0), number("limit", 2**31)
 
 
-def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:
+def with_tables(text: str, draw: str = str(ESTIMATE)) -> str:
     """SQL in which scans are the rows of one draw."""
 
     def rows(place: re.Match[str]) -> str:
@@ -331,31 +298,7 @@ def with_tables(tree: exp.Expr, draw: str = str(ESTIMATE)) -> str:
             f"JOIN {SECRET}_k{i} AS k USING ({SECRET}g) WHERE b.{SECRET}d = {draw})"
         )
 
-    return re.sub(rf'"?{SECRET}_scan(\d+)"?', rows, text_of(tree))
-
-
-@dataclass(frozen=True, eq=False)
-class _ErrorScan:
-    """A scan as the error model reads it."""
-
-    scan: Scan
-    clusters: list[ErrorCluster]
-
-    @property
-    def bases(self) -> Sequence[Base]:
-        return self.scan.bases
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        return self.scan.grid
-
-    @property
-    def estimate(self) -> Floats:
-        return self.scan.estimate
-
-    @property
-    def signature(self) -> str:
-        return self.scan.signature
+    return re.sub(rf'"?{SECRET}_scan(\d+)"?', rows, text)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -373,7 +316,7 @@ def _as_number(sql: str, kind: pa.DataType) -> str:
 
 
 def numbers_of(column: pa.ChunkedArray) -> Floats:
-    """A column as numbers: microseconds for moments, NaN for NULL."""
+    """A column as numbers: microseconds for datetimes, NaN for NULL."""
     kind = column.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us")).cast(pa.int64())

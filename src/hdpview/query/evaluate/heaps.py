@@ -1,40 +1,48 @@
-"""What bins may hold on either side of a cut: records that heap at one value, such as 0.
+"""Uncertainty on either side of a cut through a bin: many records may have one value, such as 0.
 
-A condition such as `amount > 0` splits a bin of which the view knows one count. In every draw a random share
-of a bin's records lies at one point: at the bin's edge in half of the draws, anywhere else in the others.
-Semideviations times the tail then reach over the whole bin.
+A condition such as `amount > 0` splits a bin that has a single count in the view. In every draw, a random
+share of the bin's records lies at one point: in half of the draws at the edge, otherwise anywhere else.
+Intervals then cover the whole bin. The share may depend on any other attribute of the statement, because the
+view does not show how records of different groups lie inside a bin.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.domain import Datetime
+from hdpview.query.evaluate.clusters import Cluster, component_means, grid_product
 from hdpview.query.evaluate.database import Points
-from hdpview.query.evaluate.scan import Cluster, Scan, outer
+from hdpview.query.evaluate.scan import Scan
 from hdpview.view.data import ViewData
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-# Share of draws in which records heap at the edge of a bin, or among values that no point shows.
+# Share of draws in which records heap at the edge of a bin, or at values without a point.
 AT_THE_EDGE = 0.5
-# Share of a bin's records that lie at one value where no condition tells them apart: values may be rounded.
+# Share of a bin's records at one value if no condition distinguishes them, because values may be rounded.
 UNEVEN = 0.5
-# Numbers of an array of keys × draws × bins: 160 MB.
+# Most half waves over all records in the dependence of heaps on another attribute; the fewest are 1.
+MAX_WAVES = 32.0
+# Maximum size of an array of keys × draws × bins: 160 MB.
 MAX_NUMBERS = 20_000_000
-# How many times more records than under independence a group may be taken to have.
-MAX_LIFT = 100.0
+# Records below this are none.
+EMPTY = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
     """Heaps in the bins of an attribute, shape (n_draws, size) each.
 
-    height: share of a bin's records in the heap. place: where in the bin it lies, from 0 to 1. is_edge:
-        whether it lies at the edge instead; is_beyond: or among values that no point shows.
-    common_place: where in all bins records lie that no condition tells apart, shape (n_draws,).
+    height: share of a bin's records in the heap. place: its position in the bin, from 0 to 1. is_edge:
+        whether it lies at the edge instead; is_beyond: or at values without a point.
+    common_place: position in all bins of records that no condition distinguishes, shape (n_draws,).
     """
 
     height: Floats
@@ -44,6 +52,56 @@ class _Drawn:
     common_place: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class _Move:
+    """Heaps in the cut bins of one attribute.
+
+    values: functions of classes, (n_keys, n_functions, n_classes); expected: their means at codes.
+    height, at: share of a bin's records in the heap, and its class, (n_draws, n_codes).
+    """
+
+    place: int
+    a: int
+    codes: Ints
+    cluster: Cluster
+    values: Floats
+    expected: Floats
+    height: Floats
+    at: Ints
+
+    def changes(self, j: int, rows: slice = slice(None)) -> Floats:
+        """The change of a base sum's function at each code, shape (n_keys, n_draws, n_codes)."""
+        own, mean = self.values[:, self.cluster.of(j)], self.expected[:, self.cluster.of(j)]
+        changes: Floats = (own[:, self.at[rows]] - mean[:, None]) * self.height[rows]
+        return changes
+
+    def errors(self, j: int, records: Floats) -> Floats:
+        """Errors of a base sum, shape (n_draws, *grid). records: at codes, along the axis of this cluster."""
+        n_keys, others = len(self.values), np.delete(records.shape, self.place)
+        flat = np.moveaxis(records, self.place, 0).reshape(len(self.codes), -1)
+        step = max(1, MAX_NUMBERS // (n_keys * len(self.codes)))
+        errors = np.empty((len(self.at), n_keys, flat.shape[1]))
+        for first in range(0, len(self.at), step):
+            rows = slice(first, first + step)
+            errors[rows] = (self.changes(j, rows) @ flat).transpose(1, 0, 2)
+        return np.moveaxis(errors.reshape(len(self.at), n_keys, *others), 1, 1 + self.place)
+
+    def errors_with(self, other: _Move, j: int, records: Floats) -> Floats:
+        """Errors of a base sum because the records of two cut bins heap together, shape (n_draws, *grid)."""
+        cells = np.moveaxis(records, (self.place, other.place), (0, 1))
+        inner = np.tensordot(self.changes(j), cells, axes=(2, 0))
+        both = np.einsum("ldb,kdb...->dkl...", other.changes(j), inner)
+        return np.moveaxis(both, (1, 2), (1 + self.place, 1 + other.place))
+
+
+class _Wave(_Move):
+    """A dependence of heaps on another attribute: heights are factors from -1 to 1 at each of its codes."""
+
+    def changes(self, j: int, rows: slice = slice(None)) -> Floats:
+        changes: Floats = self.expected[:, self.cluster.of(j), None] * self.height[rows]
+        return changes
+
+
 class Heaps:
     """Random heaps inside bins, the same for all scans of a statement."""
 
@@ -51,17 +109,62 @@ class Heaps:
         self.view, self.n_draws, self.seed = view, n_draws, seed
         self._known: dict[int, _Drawn] = {}
         self._margins: dict[int, Floats] = {}
+        self._means_of: dict[tuple[int, int, int], Floats] = {}
 
     def errors(self, scan: Scan) -> Floats | None:
         """Errors of a scan's base sums, shape (n_draws, n_bases, n_groups); None where no bin is cut."""
-        total: Floats | None = None
-        for place, cluster in enumerate(scan.clusters):
-            for axis, a in enumerate(cluster.attributes):
-                codes = self._cut_codes(scan, cluster, axis)
-                if len(codes):
-                    total = np.zeros((self.n_draws, len(scan.bases), *scan.grid)) if total is None else total
-                    self._add(total, scan, place, axis, a, codes)
-        return None if total is None else total.reshape(self.n_draws, len(scan.bases), scan.n_groups)
+        axes = [(i, axis) for i, c in enumerate(scan.clusters) for axis in range(len(c.attributes))]
+        cut = [(*own, self._cut_codes(scan, scan.clusters[own[0]], own[1])) for own in axes]
+        moves = [self._move(scan, *own) for own in cut if len(own[2])]
+        if not moves:
+            return None
+        total = np.zeros((self.n_draws, len(scan.bases), *scan.grid))
+        pairs = [(one, other) for one, other in combinations(moves, 2) if one.place != other.place]
+        for one in moves:  # a heap has at least none and at most all of a bin's records
+            moved = replace(one, height=np.minimum(one.height, 1.0 - one.height))
+            pairs += [(moved, self._wave(scan, one.a, *own)) for own in axes if own[0] != one.place]
+        for j in range(len(scan.bases)):
+            for one in moves:
+                total[:, j] += one.errors(j, self._records(scan, j, [one]))
+            for one, other in pairs:
+                n_keys = scan.n_groups // scan.grid[other.place]
+                if self.n_draws * len(one.codes) * len(other.codes) * n_keys <= MAX_NUMBERS:
+                    total[:, j] += one.errors_with(other, j, self._records(scan, j, [one, other]))
+        return total.reshape(self.n_draws, len(scan.bases), scan.n_groups)
+
+    def _records(self, scan: Scan, j: int, moves: Sequence[_Move]) -> Floats:
+        """What the records at the codes of cut bins add to a base sum: the grid of groups, with codes instead
+        of keys along the axes of their clusters.
+        """
+        shape, codes = list(scan.grid), {move.place: move for move in moves}
+        for place, move in codes.items():
+            shape[place] = len(move.codes)
+        total = np.zeros(math.prod(shape))
+        for number, part in enumerate(self.view.parts):
+            factors = []
+            for place, cluster in enumerate(scan.clusters):
+                if place in codes:
+                    factors.append(self._shares(number, codes[place]))
+                else:
+                    factors.append(self._means(scan, number, place)[:, cluster.of(j)])
+            total += grid_product(factors, part.components.weight)
+        return total.reshape(shape)
+
+    def _shares(self, number: int, move: _Move) -> Floats:
+        """Share of each component at each of some codes, shape (n_codes, n_components)."""
+        components, margin = self.view.parts[number].components, self.margin(move.a)
+        if len(move.codes) * len(margin) > MAX_NUMBERS:  # as if all components were alike
+            return np.repeat((margin / max(margin.sum(), 1.0))[move.codes, None], len(components), axis=1)
+        one_each = np.zeros((len(move.codes), len(margin)))
+        one_each[np.arange(len(move.codes)), move.codes] = 1.0
+        return components.factors(move.a, one_each)
+
+    def _means(self, scan: Scan, number: int, place: int) -> Floats:
+        key = id(scan), number, place
+        if key not in self._means_of:
+            components = self.view.parts[number].components
+            self._means_of[key] = component_means(components, scan.clusters[place])
+        return self._means_of[key]
 
     def _cut_codes(self, scan: Scan, cluster: Cluster, axis: int) -> Ints:
         """Codes whose points are not all in one class."""
@@ -74,56 +177,77 @@ class Heaps:
                 cut.add(code)
         return np.array(sorted(cut), dtype=np.int64)
 
-    def _add(self, errors: Floats, scan: Scan, place: int, axis: int, a: int, codes: Ints) -> None:
+    def _move(self, scan: Scan, place: int, axis: int, codes: Ints) -> _Move:
+        """The change of a cluster's functions at codes whose records heap."""
         cluster, n_draws = scan.clusters[place], self.n_draws
+        a = cluster.attributes[axis]
         points, cls = scan.points(a), cluster.class_of_point[axis]
         start = np.searchsorted(points.code, codes)
         stop = np.searchsorted(points.code, codes, side="right")
-        # Points without a share are edges: records anywhere else lie at the others.
+        # Points without a share are edges; all other records lie at the other points.
         skip = (points.share[start] == 0).astype(np.int64)
         drawn = self._drawn(a, scan.database.schema.sizes[a])
         tested = np.array(
             [code in scan.cuts.codes(a) or code in cluster.extras[axis] for code in codes.tolist()]
         )
-        # Where no condition tells records apart, all bins have their heaps at one place in every fourth draw.
-        alone = tested | (np.arange(n_draws)[:, None] % 4 > 0)
+        # If no condition distinguishes records, the heaps of all bins have the same position in every fourth
+        # draw; if one cuts most bins into parts that recur, as hour() or x % 10 do, in all draws.
+        draw, size = np.arange(n_draws)[:, None], len(self.margin(a))
+        n_parts = len(np.unique(cls * size + points.code))
+        is_periodic = 2 * tested.sum() > size and n_parts > 2 * cluster.values.shape[2 + axis]
+        alone = (tested | (draw % 4 > 0)) & ~is_periodic
         where = np.where(alone, drawn.place[:, codes], drawn.common_place[:, None])
-        height = np.where(alone, drawn.height[:, codes], UNEVEN)
+        height = np.where(alone, drawn.height[:, codes], drawn.height[:, :1] if is_periodic else UNEVEN)
         inside = start + skip + np.floor(where * (stop - start - skip)).astype(np.int64)
         edge = np.broadcast_to(cls[start], (n_draws, len(codes))).copy()
         for k, code in enumerate(codes.tolist()):
             if code in cluster.extras[axis]:
                 beyond = drawn.is_beyond[:, code] | (skip[k] + start[k] + 1 >= stop[k])
                 edge[beyond, k] = cluster.extras[axis][code]
-        at = np.where(drawn.is_edge[:, codes] & alone, edge, cls[inside])
-        weight = height * self.margin(a)[codes]
-        values = self._averaged(cluster, axis)
+        # Dates rarely heap at the edges of bins, unless a condition names one.
+        may_heap = tested if isinstance(scan.database.schema.attributes[a], Datetime) else alone
+        at_edge = drawn.is_edge[:, codes] & may_heap
+        if is_periodic:
+            at_edge = drawn.is_edge[:, :1] & (draw % 8 == 0)
+        at = np.where(at_edge, edge, cls[inside])
+        values = self.averaged(cluster, (axis,))
         expected = cluster.over_codes(values, axis)[..., codes]
-        others = [i for i in range(len(scan.clusters)) if i != place]
-        lift = self._lift(scan)
-        for j in range(len(scan.bases)):
-            own, mean = values[:, cluster.of(j)], expected[:, cluster.of(j)]
-            step = max(1, MAX_NUMBERS // max(len(own) * len(codes), 1))
-            error = np.empty((n_draws, len(own)))
-            for first in range(0, n_draws, step):
-                rows = slice(first, first + step)
-                moved = own[:, at[rows]] - mean[:, None, :]
-                error[rows] = np.einsum("kdc,dc->dk", moved, weight[rows])
-            shape = [n_draws] + [1] * len(scan.clusters)
-            shape[1 + place] = len(own)
-            term: Floats = error.reshape(shape)
-            for i in others:
-                share = self._averaged(scan.clusters[i])[:, scan.clusters[i].of(j)]
-                own_shape = [1] * (1 + len(scan.clusters))
-                own_shape[1 + i] = len(share)
-                term = term * share.reshape(own_shape)
-            errors[:, j] += term * lift[j]
+        return _Move(place, a, codes, cluster, values, expected, height, at)
+
+    def _wave(self, scan: Scan, a: int, place: int, axis: int) -> _Wave:
+        """The dependence of the heaps of an attribute on another one."""
+        cluster = scan.clusters[place]
+        b = cluster.attributes[axis]
+        share = self.margin(b) / max(self.margin(b).sum(), EMPTY)
+        rng = np.random.default_rng([self.seed & 0xFFFFFFFF, a, b])
+        n_waves, phase = rng.random((2, self.n_draws, 1))
+        wave = np.cos(np.pi * (MAX_WAVES**n_waves * (np.cumsum(share) - share / 2) + 2 * phase))
+        wave -= (wave @ share)[:, None]
+        values, codes = self.averaged(cluster, (axis,)), np.arange(len(share))
+        expected = cluster.over_codes(values, axis)
+        return _Wave(place, b, codes, cluster, values, expected, wave, codes[None])
+
+    def spread(self, scan: Scan, j: int, moved: Floats, places: Collection[int]) -> Floats:
+        """Changes in some clusters, over the grid of all clusters' keys.
+
+        moved: shape (n_draws, *n_keys), 1 for other clusters, which share them as they share these keys.
+        """
+        count, clusters = scan.count_of(j), list(enumerate(scan.clusters))
+        both, alone = np.zeros((2, scan.n_groups))
+        for number, part in enumerate(self.view.parts):
+            means = [self._means(scan, number, i)[:, c.of(count if i in places else j)] for i, c in clusters]
+            both += grid_product(means, part.components.weight)
+            means = [mean if i in places else np.ones_like(mean) for i, mean in enumerate(means)]
+            alone += grid_product(means, part.components.weight)
+        share = np.divide(both, alone, out=np.zeros(scan.n_groups), where=alone > EMPTY)
+        spread: Floats = moved * share.reshape(scan.grid)
+        return spread
 
     def _drawn(self, a: int, size: int) -> _Drawn:
         if a not in self._known:
             rng = np.random.default_rng([self.seed & 0xFFFFFFFF, a])
             shape, n = (self.n_draws, size), self.n_draws
-            even = (np.arange(n) + 0.5) / n  # evenly spread, so that widths vary little between seeds
+            even = (np.arange(n) + 0.5) / n  # evenly spaced, so that widths vary little between seeds
             height = np.sqrt(rng.permuted(np.broadcast_to(even[:, None], shape), axis=0))
             self._known[a] = _Drawn(
                 height, rng.random(shape), rng.random(shape) < AT_THE_EDGE, rng.random(shape) < 0.5,
@@ -141,6 +265,10 @@ class Heaps:
         np.add.at(shares, (np.arange(self.n_draws)[:, None], heap), UNEVEN)
         return shares
 
+    def common_place(self, a: int) -> Floats:
+        """Position of records in all bins of an attribute, shape (n_draws,)."""
+        return self._drawn(a, len(self.margin(a))).common_place
+
     def margin(self, a: int) -> Floats:
         """Records at each code, shape (size,)."""
         if a not in self._margins:
@@ -148,11 +276,11 @@ class Heaps:
             self._margins[a] = np.maximum(np.sum(grids, axis=0), 0.0)
         return self._margins[a]
 
-    def _averaged(self, cluster: Cluster, kept: int = -1) -> Floats:
-        """Functions averaged over the records' values of all attributes, or of all but one."""
+    def averaged(self, cluster: Cluster, kept: Sequence[int] = ()) -> Floats:
+        """Functions averaged over the records' values of all other attributes."""
         values = cluster.values
         for axis in range(len(cluster.attributes) - 1, -1, -1):
-            if axis != kept:
+            if axis not in kept:
                 values = self._mean_over(cluster, values, axis)
         return values
 
@@ -163,16 +291,3 @@ class Heaps:
         per_class = np.bincount(cluster.class_of_point[axis], weights, cluster.values.shape[2 + axis])
         means: Floats = np.moveaxis(values, 2 + axis, -1) @ per_class
         return means
-
-    def _lift(self, scan: Scan) -> Floats:
-        """How many times more a group has than under independence, shape (n_bases, *grid)."""
-        total = sum(float(part.components.weight.sum()) for part in self.view.parts)
-        shares = [self._averaged(cluster) for cluster in scan.clusters]
-        lift = np.ones((len(scan.bases), *scan.grid))
-        for j in range(len(scan.bases)):
-            own = [share[:, cluster.of(j)] for share, cluster in zip(shares, scan.clusters, strict=True)]
-            independent = total * outer(own)
-            estimate = scan.estimate[j].reshape(scan.grid)
-            ratio = np.divide(estimate, independent, out=np.ones(scan.grid), where=independent > 1e-9)
-            lift[j] = np.clip(ratio, 0.0, MAX_LIFT)
-        return lift

@@ -1,21 +1,21 @@
-"""Which outputs of a statement are uncertain, and a hidden key that tells its rows apart in every draw."""
+"""Find the uncertain outputs of a statement, and add a hidden key that identifies its rows in every draw."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import sqlglot
 from sqlglot import exp
 
 from hdpview.query.evaluate.aggregates import has_aggregate
 from hdpview.query.evaluate.database import SECRET
-from hdpview.query.evaluate.statement import _source
+from hdpview.query.evaluate.folding import SETS, source_of
 
 HIDDEN = f"{SECRET}h"
-_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 Sources = dict[str, dict[str, bool]]
-_ROWS = ""  # stands among the columns of a source for its rows themselves
+_ROWS = ""  # marks the rows of a source among its columns
 
 
 def uncertain_outputs(tree: exp.Expr) -> list[bool]:
@@ -82,13 +82,13 @@ class _Lineage:
 
 
 def sources_of(select: exp.Expr) -> list[exp.Expr]:
-    """What a SELECT reads from."""
-    first = _source(select)
+    """The sources of a SELECT."""
+    first = source_of(select)
     return ([first] if first is not None else []) + [join.this for join in select.args.get("joins") or []]
 
 
 def add_hidden_key(tree: exp.Expr) -> None:
-    """Add a last column that tells rows apart the same way in every draw."""
+    """Add a last column that identifies rows across draws."""
     _Hidden({cte.alias: cte for cte in tree.find_all(exp.CTE)}).add(tree)
 
 
@@ -124,7 +124,7 @@ class _Hidden:
         group = select.args.get("group")
         if group is not None:
             return _key_of_group(select, group)
-        if any(map(has_aggregate, select.selects)) or _source(select) is None:
+        if any(map(has_aggregate, select.selects)):
             return exp.Literal.string("0")
         if select.args.get("distinct"):
             return _joined([item.unalias() for item in select.selects])
@@ -136,6 +136,11 @@ class _Hidden:
                 parts.append(self._below(source.this, source.alias))
             elif isinstance(source, exp.Table) and source.name in self.ctes:
                 parts.append(self._below(self.ctes[source.name].this, source.alias_or_name))
+            elif isinstance(source, exp.Values):
+                columns = source.args["alias"].columns
+                parts += [exp.column(column.name, table=source.alias) for column in columns]
+        if source_of(select) is None and select.find(exp.Explode) is not None:
+            parts = [item.unalias() for item in select.selects]
         return _joined(parts) if parts else exp.Literal.string("0")
 
     def _below(self, query: exp.Expr, alias: str) -> exp.Expr:
@@ -151,7 +156,7 @@ class _Hidden:
 
 
 def _key_of_group(select: exp.Select, group: exp.Expr) -> exp.Expr:
-    sets = list(group.find_all(*_SETS))
+    sets = list(group.find_all(*SETS))
     keys = list(group.find_all(exp.Column)) if sets else list(group.expressions)
     if group.args.get("all"):
         keys += [item.unalias() for item in select.selects if not item.find(exp.AggFunc)]
@@ -175,55 +180,99 @@ def _text(node: exp.Expr) -> exp.Expr:
 
 
 def _joined(parts: list[exp.Expr]) -> exp.Expr:
-    return exp.func("concat_ws", exp.Literal.string("|"), *map(_text, parts))
+    # A plain name, because generating sqlglot's own node for CONCAT_WS takes 3 ms.
+    return exp.Anonymous(this="concat_ws", expressions=[exp.Literal.string("|"), *map(_text, parts)])
 
 
-_RISING = (
-    exp.Paren, exp.Coalesce, exp.Add, exp.Mul, exp.Div, exp.Sum, exp.Avg, exp.Sqrt, exp.Min, exp.Max,
-    exp.Least,
+Range = tuple[float, float]
+_ANY: Range = (-math.inf, math.inf)
+_SAME = (
+    exp.Alias, exp.Avg, exp.Cast, exp.Filter, exp.FirstValue, exp.LastValue, exp.Max, exp.Min, exp.Nullif,
+    exp.Paren, exp.TryCast,
 )  # fmt: skip
 
 
-def never_negative(tree: exp.Expr, is_positive: dict[str, bool]) -> list[bool]:
-    """For each output, whether it cannot be negative: sums, shares and roundings of what is not.
+class Ranges:
+    """Possible values of outputs: non-negative sums, shares, means, and expressions of them.
 
-    is_positive: per column of base sums. Columns of one name anywhere in the statement have one sign.
+    sums: ranges of the columns of base sums. is_share: whether one base sum is part of another.
+    Columns of one name anywhere in the statement have one range.
     """
-    definitions: dict[str, list[exp.Expr]] = defaultdict(list)
-    for select in tree.find_all(exp.Select):
-        for item in select.selects:
-            definitions[item.alias_or_name].append(item.unalias())
 
-    def sign(node: exp.Expr, above: frozenset[str] = frozenset()) -> bool:
+    def __init__(self, tree: exp.Expr, sums: dict[str, Range], is_share: Callable[[str, str], bool]) -> None:
+        self._sums, self._is_share = sums, is_share
+        self._definitions: dict[str, list[exp.Expr]] = defaultdict(list)
+        for select in tree.find_all(exp.Select):
+            for item in select.selects:
+                self._definitions[item.alias_or_name].append(item.unalias())
+        leaves = [tree] if isinstance(tree, exp.Select) else list(_leaves(tree))
+        columns = zip(*(leaf.selects for leaf in leaves), strict=False)
+        self.of_outputs = [_hull([self.of(item) for item in column]) for column in columns]
+
+    def of(self, node: exp.Expr, above: frozenset[str] = frozenset()) -> Range:
+        """The least and the greatest value of an expression."""
         if isinstance(node, exp.Column):
-            name, own = node.name, definitions[node.name]
-            known = is_positive.get(name, bool(own))
-            return known and (name in above or all(sign(each, above | {name}) for each in own))
-        if isinstance(node, exp.Literal):
-            return not node.is_string
-        if isinstance(node, exp.Count):
-            return True
+            name = node.name
+            if name in self._sums or name in above:
+                return self._sums.get(name, (0.0, math.inf))
+            return _hull([self.of(each, above | {name}) for each in self._definitions[name]])
+        if node.is_number:
+            return float(node.to_py()), float(node.to_py())
+        if isinstance(node, (exp.Count, exp.CountIf)):
+            return 0.0, math.inf
         if isinstance(node, exp.Case):
-            values = [each.args["true"] for each in node.args.get("ifs") or []]
             default = node.args.get("default")
-            return all(sign(v, above) for v in [*values, *([default] if default is not None else [])])
-        if isinstance(node, exp.Greatest):
-            return any(sign(child, above) for child in node.iter_expressions())
-        if isinstance(node, exp.Nullif):
-            return sign(node.this, above)
+            values = [each.args["true"] for each in node.args["ifs"]] + ([default] if default else [])
+            return _hull([self.of(value, above) for value in values])
+        if isinstance(node, exp.Div):
+            return self._quotient(node.this.unnest(), node.expression.unnest(), above)
         if isinstance(node, exp.Window):
-            return isinstance(node.this, (exp.Sum, exp.Avg, exp.Count, exp.Min, exp.Max)) and sign(
-                node.this, above
-            )
+            return self.of(node.this, above)
+        if isinstance(node, _SAME):
+            return self.of(node.this, above)
         if isinstance(node, exp.Subquery):
-            return all(sign(item, above) for item in node.this.selects)
-        if isinstance(
-            node, (exp.Alias, exp.Cast, exp.TryCast, exp.Round, exp.Trunc, exp.Floor, exp.Ceil, exp.Filter)
-        ):
-            return sign(node.this, above)
-        if isinstance(node, _RISING):
-            return all(sign(child, above) for child in node.iter_expressions())
-        return False
+            return _hull([self.of(item, above) for item in node.this.selects])
+        own = [self.of(child, above) for child in node.iter_expressions() if isinstance(child, exp.Expr)]
+        if isinstance(node, exp.Coalesce):
+            return _hull(own)
+        if isinstance(node, (exp.Greatest, exp.Least)):
+            choose = max if isinstance(node, exp.Greatest) else min
+            return choose(low for low, _ in own), choose(high for _, high in own)
+        if isinstance(node, exp.Add):
+            return own[0][0] + own[1][0], own[0][1] + own[1][1]
+        if isinstance(node, exp.Sub):
+            return own[0][0] - own[1][1], own[0][1] - own[1][0]
+        if isinstance(node, exp.Mul):
+            ends = [x * y if x and y else 0.0 for x in own[0] for y in own[1]]
+            return min(ends), max(ends)
+        if isinstance(node, (exp.Sum, exp.Sqrt, exp.Round, exp.Trunc, exp.Floor, exp.Ceil)) and own:
+            return (0.0 if own[0][0] >= 0 else -math.inf), math.inf
+        return _ANY
 
-    leaves = [tree] if isinstance(tree, exp.Select) else list(_leaves(tree))
-    return [all(map(sign, column)) for column in zip(*(leaf.selects for leaf in leaves), strict=False)]
+    def _quotient(self, part: exp.Expr, whole: exp.Expr, above: frozenset[str]) -> Range:
+        if isinstance(part, exp.Mul):  # 100.0 * COUNT(…) / COUNT(*)
+            for factor, other in ((part.this, part.expression), (part.expression, part.this)):
+                if factor.is_number:
+                    share = exp.Div(this=other.copy(), expression=whole.copy())
+                    return self.of(exp.Mul(this=factor.copy(), expression=share), above)
+        names = [_plain_column(side) for side in (part, whole)]
+        if all(name in self._sums for name in names) and self._is_share(*names):
+            return 0.0, 1.0
+        low, high = self.of(part, above)
+        by, most = self.of(whole, above)
+        if by == most and by:
+            return _hull([(low / by, low / by), (high / by, high / by)])
+        return (0.0, math.inf) if low >= 0 and by >= 0 else _ANY
+
+
+def _hull(ranges: list[Range]) -> Range:
+    return min((low for low, _ in ranges), default=-math.inf), max(
+        (high for _, high in ranges), default=math.inf
+    )
+
+
+def _plain_column(node: exp.Expr) -> str:
+    """The name of a column, also inside expressions that only handle NULL; otherwise None."""
+    while isinstance(node, (exp.Paren, exp.Coalesce, exp.Nullif)):
+        node = node.this
+    return node.name if isinstance(node, exp.Column) else ""

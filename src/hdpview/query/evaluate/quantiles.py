@@ -10,24 +10,25 @@ from numpy.typing import NDArray
 
 from hdpview.errors import QueryError
 from hdpview.query.evaluate.aggregates import EMPTY
+from hdpview.query.evaluate.expressions import key_name
 from hdpview.query.evaluate.heaps import Heaps
-from hdpview.query.evaluate.scan import OrderedColumn, Scan, key_name
+from hdpview.query.evaluate.scan import OrderedColumn, Scan
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-# Numbers of an array of draws × groups × values: 400 MB.
+# Maximum size of an array of draws × groups × values: 400 MB.
 MAX_NUMBERS = 50_000_000
-# A share of a record: ranks that differ by less are the same.
+# Records; ranks that differ by less are equal.
 _SLACK = 1e-7
 
 
 def ordered_values(
     scan: Scan, ordered: OrderedColumn, counts: Floats, cursor: Any, heaps: Heaps | None
 ) -> pa.Array:
-    """The column of a quantile or mode, draws after one another. counts: shape (n_draws + 1, n_cells)."""
+    """The column of a quantile or mode, one draw after another. counts: shape (n_draws + 1, n_cells)."""
     keys = ordered.scan.key_table()
     group = _groups(scan, keys)
-    is_known = group >= 0  # values beyond bounds may make a group here that the scan does not have
+    is_known = group >= 0  # values beyond the bounds may form a group here that the scan lacks
     keys, counts, group = keys.filter(pa.array(is_known)), counts[:, is_known], group[is_known]
     n_draws, n_groups = len(counts), scan.n_groups
     if ordered.argument is not None:

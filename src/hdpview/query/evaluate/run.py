@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,36 +18,30 @@ from hdpview.domain import Category, calendar
 from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
-from hdpview.query.errors.fields import seed_of
 from hdpview.query.errors.kernels import error_model
-from hdpview.query.evaluate.bare import Bare, BareAnswer, answer_bare, is_clear, read_bare
-from hdpview.query.evaluate.database import SECRET, database_of, shortened_line
+from hdpview.query.evaluate.allowed import words
+from hdpview.query.evaluate.bare import Bare, BareAnswer, answer_plain
+from hdpview.query.evaluate.database import SECRET, complaint, database_of
 from hdpview.query.evaluate.deadline import TOO_LONG, Expired, deadline
-from hdpview.query.evaluate.people import answer_people, asks_for_people, read_people
 from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
 from hdpview.query.quality import inferred_note
-from hdpview.query.question.conditions import note_beyond, note_on_other
+from hdpview.query.question.conditions import note_beyond, note_on_cuts, note_on_open
 from hdpview.query.question.where import DIALECT, parse
-from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 
-if TYPE_CHECKING:  # the general path is imported when it is needed: plain counts do without
+if TYPE_CHECKING:  # the general path is imported only when needed; plain counts do not need it
+    from hdpview.query.evaluate.clusters import Base
     from hdpview.query.evaluate.execute import Execution
-    from hdpview.query.evaluate.scan import Base, Scan
 
 Floats = NDArray[np.float64]
-T = TypeVar("T")
-_MAX_NAMED_BINS = 3
-MIN_CHANCE = 0.05  # of a row that is left out and named for it
+# Dates and moments as ODBC and JDBC write them: {d '2024-01-01'}.
+_ESCAPE = re.compile(r"\{\s*(d|ts)\s*('[^']+')\s*\}", re.IGNORECASE)
+MIN_CHANCE = 0.05  # marks a row that is omitted, and names the reason
 # Errors of DuckDB that depend on values: casts, overflows, arguments out of range.
-_OF_VALUES = {
-    "ConversionException",
-    "OutOfRangeException",
-    "InvalidInputException",
-    "DataError",
-    "TypeMismatchException",
-}
+_OF_VALUES = words(
+    "ConversionException OutOfRangeException InvalidInputException DataError TypeMismatchException"
+)
 
 
 @dataclass(frozen=True)
@@ -66,9 +61,9 @@ class Result:
     """Rows of an answer.
 
     table: one column per output, names as DuckDB gives them, which may repeat.
-    lower, upper: output → ends of its interval, NaN where there is none; microseconds for moments.
-    notes: sentences that people should read. inferred: a sentence on relations that were not measured.
-    ranks: how sure each row belongs to the answer, and the ends of its rank, where that was asked for.
+    lower, upper: output → ends of its interval, NaN where there is none; microseconds for datetimes.
+    notes: sentences for users. inferred: a sentence on relationships that were not measured.
+    ranks: each row's probability to belong to the answer and the range of its rank, if requested.
     """
 
     outputs: Sequence[Output]
@@ -145,7 +140,7 @@ def run(
     """Answer one SELECT statement.
 
     statement: SQL text, or a tree that is parsed already. dialect: the SQL it is written in.
-    with_intervals: False where nobody looks at intervals: the answer takes a fraction of the time.
+    with_intervals: False if intervals are not needed: the answer then takes a fraction of the time.
     ranks: whether `presence` and the range of each row's rank are wanted.
     """
     check_confidence(confidence)
@@ -153,20 +148,17 @@ def run(
     tree = _tree(statement, dialect)
 
     def ask() -> Result:
-        if asks_for_people(tree, view):
-            asked = read_people(tree, view)
-            people = answer_people(asked, view, confidence, counts)
-            return _bare_result(asked, people, view, confidence, with_intervals)
-        bare = None if ranks else read_bare(tree, view.schema)
-        if bare is not None and (interval != "typical" or is_clear(bare, view.schema)):
-            answer = answer_bare(bare, view, confidence, counts, interval if with_intervals else None)
-            return _bare_result(bare, answer, view, confidence, with_intervals)
+        kind = interval if with_intervals else None
+        plain = answer_plain(tree, view, confidence, counts, kind, with_ranks=ranks)
+        if plain is not None:
+            return _bare_result(*plain, view, confidence, with_intervals)
         from hdpview.query.evaluate.execute import Execution
 
         database = database_of(view)
-        for part in view.parts:  # made once for a view, on no statement's time
-            if not isinstance(part.components, Blocks):
-                error_model(part)
+        for part in (
+            () if view.is_blocks else view.parts
+        ):  # created once per view; its time does not count for a statement
+            error_model(part)
         with database.cursor() as cursor, deadline(cursor, not database.is_warm):
             execution = Execution(database, tree, dialect, cursor, raw=counts == "raw")
             if interval != "typical":
@@ -177,11 +169,7 @@ def run(
             database.is_warm = True
             return result
 
-    return _guarded(ask)
-
-
-def _guarded(ask: Callable[[], T]) -> T:
-    """Refusals in words: of what values make impossible; whatever else happens is a mistake of ours."""
+    # Refuse values that DuckDB cannot compute with; any other error is a bug in hdpview.
     try:
         return ask()
     except RecursionError:
@@ -192,8 +180,7 @@ def _guarded(ask: Callable[[], T]) -> T:
         raise
     except Exception as problem:
         if type(problem).__name__ in _OF_VALUES:
-            first = str(problem).strip().splitlines()[0].replace(SECRET, "")
-            raise QueryError(f"The statement has no value: {shortened_line(first)}") from None
+            raise QueryError(f"The statement has no value: {complaint(problem)}") from None
         raise InternalError.of(problem, "your statement") from problem
 
 
@@ -215,28 +202,19 @@ def _bare_result(
 
 def describe(view: ViewData, statement: str | exp.Expr, dialect: str = DIALECT) -> list[Output]:
     """Names and types of a statement's outputs."""
-    tree = _tree(statement, dialect)
-    if asks_for_people(tree, view):
-        return list(run(view, tree, with_intervals=False).outputs)
-
-    def ask() -> list[Output]:
-        from hdpview.query.evaluate.execute import Execution
-
-        database = database_of(view)
-        with database.cursor() as cursor, deadline(cursor, not database.is_warm):
-            execution = Execution(database, tree, dialect, cursor)
-            return _outputs(execution, execution.describe())
-
-    return _guarded(ask)
+    return list(run(view, statement, dialect=dialect, with_intervals=False).outputs)
 
 
 def _tree(statement: str | exp.Expr, dialect: str) -> exp.Expr:
     if isinstance(statement, exp.Expr):
         return statement
     if not isinstance(statement, str):
-        raise QueryError(f"A statement is SQL text, not {type(statement).__name__}.")
+        raise QueryError(f"A statement must be SQL text, not {type(statement).__name__}.")
     from sqlglot.dialects import DIALECTS
 
+    statement = _ESCAPE.sub(
+        lambda part: f" {'DATE' if part[1] in 'dD' else 'TIMESTAMP'} {part[2]}", statement
+    )
     known = sorted(name.lower() for name in DIALECTS if name != "Dialect")
     if dialect not in known:
         raise QueryError(unknown_name("dialect", str(dialect)[:60], known, "The dialects are"))
@@ -246,7 +224,14 @@ def _tree(statement: str | exp.Expr, dialect: str) -> exp.Expr:
             f"{words[0].upper()} cannot be answered. Ask for the view's attributes with view.info() or "
             "`hdpview info`."
         )
-    return parse(statement, dialect)
+    if not words or words[0].lower() != "pivot":
+        return parse(statement, dialect)
+    # The parser reads no ORDER BY or LIMIT after PIVOT.
+    pivot, *tail = re.split(r"\s(?=order\s+by\s|limit\s)", statement, maxsplit=1, flags=re.IGNORECASE)
+    tree = parse(pivot, dialect)
+    for part in ("order", "limit", "offset") if tail else ():
+        tree.set(part, parse(f"SELECT 1 {tail[0]}", dialect).args.get(part))
+    return tree
 
 
 def _outputs(execution: Execution, types: Sequence[str]) -> list[Output]:
@@ -270,21 +255,24 @@ def _result(
     of_rows: tuple[Floats, ...] = ()
     if with_intervals or statement.ends or statement.probabilities:
         n_draws, is_cut_off = execution.n_draws(), execution.is_cut_off
-        drawn = execution.draw(table, n_draws, _seed(execution), ranks or is_cut_off)
+        drawn = execution.draw(table, n_draws, execution.seed, ranks or is_cut_off)
         for i, draws in drawn.items():
             lower[i], upper[i] = ends(numbers_of(table.column(i)), draws.T, confidence)
         if (ranks or is_cut_off) and table.num_rows:
             known = execution.ranks(table, n_draws, confidence)
             if is_cut_off and known.left_out_presence >= MIN_CHANCE:
                 statement.note(
-                    f"Which rows come first is not certain: {known.left_out or 'another row'} is left out, "
-                    f"and belongs among these with probability {known.left_out_presence:.0%}."
+                    f"The first rows are uncertain: {known.left_out or 'another row'} is left out, but "
+                    f"belongs among them with probability {known.left_out_presence:.0%}."
                 )
             columns = known.presence, known.best, known.worst
             of_rows = tuple(column for column in columns if column is not None) if ranks else ()
     outputs = table.select(range(table.num_columns - 1))
     types = [_type_name(field.type) for field in outputs.schema]
     described = _outputs(execution, types)
+    for output, is_uncertain in zip(described, execution.uncertain, strict=True):
+        if is_uncertain and not output.is_estimate and with_intervals and table.num_rows:
+            statement.note(f"{output.name!r} depends on estimates but has no interval: it is not a number.")
     for i in statement.probabilities:
         lower.pop(i, None)
         upper.pop(i, None)
@@ -310,80 +298,43 @@ def _result(
 
 
 def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:
-    """Ends within what is possible: no negative counts, and no means beyond the values."""
+    """Clip ends to possible values: no negative counts, and no means beyond the values."""
     from hdpview.query.evaluate.execute import numbers_of
-    from hdpview.query.evaluate.lineage import never_negative
+    from hdpview.query.evaluate.lineage import Ranges
 
-    positive: dict[str, bool] = {}
-    for scan in execution.statement.scans:
+    sums: dict[str, tuple[float, float]] = {}
+    scans = execution.statement.scans
+    for scan in scans:
         for j in range(len(scan.bases)):
-            own = all(bool((c.values[:, c.of(j)] >= 0).all()) for c in scan.clusters)
-            positive[f"{SECRET}b{j}"] = own and positive.get(f"{SECRET}b{j}", True)
-    signs = never_negative(execution.statement.tree, positive)
+            known = sums.get(f"{SECRET}b{j}", (0.0, np.inf))
+            is_positive = known[0] == 0 and all(
+                bool((c.values[:, c.of(j)] >= 0).all()) for c in scan.clusters
+            )
+            sums[f"{SECRET}b{j}"] = (0.0 if is_positive else -np.inf), np.inf
+    for j in scans[0].limited if len(scans) == 1 and scans[0].n_groups else ():
+        for name, end in zip("lu", scans[0].limits(j), strict=True):
+            sums[f"{SECRET}{name}{j}"] = float(end.min()), float(end.max())
+
+    def is_share(*names: str) -> bool:
+        if len(scans) > 1 or not all(name.startswith(f"{SECRET}b") for name in names):
+            return False
+        i, j = (int(name.removeprefix(f"{SECRET}b")) for name in names)
+        values = [(own.values[:, own.of(i)], own.values[:, own.of(j)]) for own in scans[0].clusters]
+        return all(bool(((part >= 0) & (part <= whole)).all()) for part, whole in values)
+
+    ranges = Ranges(execution.statement.tree, sums, is_share).of_outputs
     for i in lower:
         estimate = numbers_of(table.column(i))
-        least, greatest = _limits(execution, i) or (0.0 if signs[i] else -np.inf, np.inf)
-        lower[i] = np.fmin(np.maximum(lower[i], least), estimate)
-        upper[i] = np.fmax(np.minimum(upper[i], greatest), estimate)
+        lower[i] = np.fmin(np.maximum(lower[i], ranges[i][0]), estimate)
+        upper[i] = np.fmax(np.minimum(upper[i], ranges[i][1]), estimate)
     _nest(execution, lower, upper)
 
 
-def _limits(execution: Execution, i: int) -> tuple[float, float] | None:
-    """The least and greatest values of a plain mean, a share, and what follows from shares by subtraction and
-    by multiplication with numbers; None for any other output.
-    """
-    tree, scans = execution.statement.tree, execution.statement.scans
-    if not isinstance(tree, exp.Select) or len(scans) != 1:
-        return None
-    return _limits_of_node(scans[0], tree.selects[i].unalias().unnest())
-
-
-def _base_of(node: exp.Expr) -> int | None:
-    """The number of the base sum that this is, if it is one."""
-    while isinstance(node, (exp.Paren, exp.Coalesce, exp.Nullif)):
-        node = node.this
-    name = node.name.removeprefix(f"{SECRET}b") if isinstance(node, exp.Column) else ""
-    return int(name) if name.isdecimal() else None
-
-
-def _limits_of_node(scan: Scan, node: exp.Expr) -> tuple[float, float] | None:
-    node = node.unnest()
-    sides = [node.args.get(name) for name in ("this", "expression")]
-    left, right = (side.unnest() if isinstance(side, exp.Expr) else exp.Null() for side in sides)
-    if isinstance(node, exp.Mul) and left.is_number:
-        left, right = right, left
-    if isinstance(node, exp.Div) and isinstance(left, exp.Mul):  # 100.0 * COUNT(…) / COUNT(*)
-        factor, part = (left.this, left.expression) if left.this.is_number else (left.expression, left.this)
-        return _limits_of_node(scan, exp.Mul(this=exp.Div(this=part, expression=right), expression=factor))
-    if isinstance(node, exp.Sub):
-        one, other = _limits_of_node(scan, left), _limits_of_node(scan, right)
-        return None if one is None or other is None else (one[0] - other[1], one[1] - other[0])
-    if isinstance(node, (exp.Mul, exp.Div)) and right.is_number:
-        by, inner = float(right.to_py()), _limits_of_node(scan, left)
-        if not by or inner is None:
-            return None
-        scaled = [end * by if isinstance(node, exp.Mul) else end / by for end in inner]
-        return min(scaled), max(scaled)
-    if isinstance(node, exp.Div):
-        part, whole = _base_of(left), _base_of(right)
-        if part is None or whole is None:
-            return None
-        values = [(own.values[:, own.of(part)], own.values[:, own.of(whole)]) for own in scan.clusters]
-        is_share = all(bool(((own >= 0) & (own <= of_whole)).all()) for own, of_whole in values)
-        return (0.0, 1.0) if is_share else None
-    if not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
-        return None
-    clamped = node.args["ifs"][0].args["true"]
-    ends = [column.name for column in clamped.expressions if isinstance(column, exp.Column)]
-    if not isinstance(clamped, exp.Least) or len(ends) != 1 or not ends[0].startswith(f"{SECRET}u"):
-        return None
-    low, high = scan.limits(int(ends[0].removeprefix(f"{SECRET}u")))
-    return float(low.min(initial=np.inf)), float(high.max(initial=-np.inf))
-
-
 def _nest(execution: Execution, lower: dict[int, Floats], upper: dict[int, Floats]) -> None:
-    """A count with fewer conditions is never below one with more: neither are the ends of its interval."""
-    from hdpview.query.evaluate.scan import text_of
+    """Ensure that a count with fewer conditions, and the ends of its interval, are never below those of a
+    count with more.
+    """
+    from hdpview.query.evaluate.expressions import text_of
 
     counted = {
         i: set(map(text_of, base.conditions)) for i, base in _plain_counts(execution).items() if i in lower
@@ -396,8 +347,8 @@ def _nest(execution: Execution, lower: dict[int, Floats], upper: dict[int, Float
 
 
 def _plain_counts(execution: Execution) -> dict[int, Base]:
-    """Outputs that are plain numbers of records, and what they count."""
-    statement, found = execution.statement, {}
+    """Outputs that are plain numbers of records, with their conditions."""
+    statement, by_output = execution.statement, {}
     tree = statement.tree
     if not isinstance(tree, exp.Select) or len(statement.scans) != 1 or tree.args.get("group") is not None:
         return {}
@@ -407,8 +358,8 @@ def _plain_counts(execution: Execution) -> dict[int, Base]:
         node = node.this if isinstance(node, exp.Coalesce) else node
         is_base = isinstance(node, exp.Column) and node.name.startswith(f"{SECRET}b")
         if is_base and bases[int(node.name.removeprefix(f"{SECRET}b"))].is_count:
-            found[i] = bases[int(node.name.removeprefix(f"{SECRET}b"))]
-    return found
+            by_output[i] = bases[int(node.name.removeprefix(f"{SECRET}b"))]
+    return by_output
 
 
 def _inferred(execution: Execution) -> tuple[str, ...]:
@@ -421,31 +372,16 @@ def _inferred(execution: Execution) -> tuple[str, ...]:
 
 
 def _notes(execution: Execution) -> list[str]:
-    """Sentences on bins that are cut, values beyond bounds, and undeclared values."""
+    """Notes on cut bins, values beyond bounds, and undeclared values."""
     notes: list[str] = []
     attributes = execution.database.schema.attributes
     for scan in execution.statement.scans:
-        for attribute, codes in ((attributes[a], codes) for a, codes in scan.cuts.bins.items() if codes):
-            labels = attribute.value_labels()
-            shown = ", ".join(labels[code] for code in sorted(codes)[:_MAX_NAMED_BINS])
-            more = f" and {len(codes) - _MAX_NAMED_BINS} more" if len(codes) > _MAX_NAMED_BINS else ""
-            notes.append(
-                f"The statement cuts bins of {attribute.name} ({shown}{more}); the view knows one count for "
-                "each, so intervals cover whatever lies on either side. Ask for whole bins to be sure."
-            )
+        notes += [note_on_cuts(attributes[a], sorted(codes)) for a, codes in scan.cuts.bins.items() if codes]
         notes += [note_beyond(attributes[a]) for a in scan.cuts.beyond]
         for attribute in (attributes[a] for a in scan.cuts.other):
             assert isinstance(attribute, Category)
-            notes.append(
-                f"{note_on_other(attribute)} Whether they satisfy the condition is unknown, and intervals "
-                "reach over them."
-            )
+            notes.append(note_on_open(attribute))
     return list(dict.fromkeys(notes))
-
-
-def _seed(execution: Execution) -> int:
-    text = execution.statement.tree.sql("duckdb").replace(SECRET, "")
-    return seed_of(execution.database.checksum, text)
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -1,1 +1,1 @@
-"""Intervals: how far an estimate may be from the truth."""
+"""Intervals: ranges around estimates that contain the truth with a given confidence."""

@@ -1,4 +1,4 @@
-"""Results as the data frames that people work with. Inside they are Arrow tables."""
+"""Convert results, which are Arrow tables, to the data frames that people work with."""
 
 from __future__ import annotations
 
@@ -10,24 +10,19 @@ import pyarrow as pa
 
 from hdpview.errors import QueryError, unknown_name
 
-NOTES = "notes"  # key of an Arrow table's metadata, and of a pandas frame's attrs: sentences for people
+NOTES = "notes"  # key of the notes in an Arrow table's metadata and in a pandas frame's attrs
 FrameKind = Literal["pandas", "polars", "pyarrow"]
 KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
 
 
-def default_kind() -> FrameKind:
-    """The first kind that is installed."""
-    return next(kind for kind in KINDS if find_spec(kind) is not None)
-
-
 def kind_of(frame: Any) -> FrameKind | None:
-    """The kind of a data frame that someone works with; None for anything else."""
+    """The kind of a data frame; None for anything else."""
     return next((kind for kind in KINDS if type(frame).__module__.split(".")[0] == kind), None)
 
 
 def to_frame(table: pa.Table, kind: str | None = None) -> Any:
-    """An Arrow table as a data frame of the kind named, or of the default one."""
-    chosen = default_kind() if kind is None else kind
+    """An Arrow table as a data frame of the kind named, or of the first that is installed."""
+    chosen = kind or next(known for known in KINDS if find_spec(known))
     if chosen not in KINDS:
         raise QueryError(unknown_name("kind of data frame", str(chosen), KINDS, "There are"))
     if chosen != "pyarrow" and find_spec(chosen) is None:

@@ -13,14 +13,11 @@ _WIDTH, _HEIGHT, _MOST_BARS, _MOST_ATTRIBUTES = 120, 32, 60, 60
 
 
 def page(view: ViewData, summary: str) -> str:
-    """HTML of a view. All of its texts are escaped: names and labels come from strangers' files."""
+    """HTML of a view. All texts are escaped, because names and labels come from untrusted files."""
     names = view.schema.names[:_MOST_ATTRIBUTES]
     cells = "".join(map(_cell, histograms(view, names=names)))
-    more = (
-        f"<p>… and {len(view.schema) - len(names)} more attributes</p>"
-        if len(names) < len(view.schema)
-        else ""
-    )
+    n_hidden = len(view.schema) - len(names)
+    more = f"<p>… and {n_hidden} more attributes</p>" if n_hidden else ""
     return (
         f'<div style="font-family:sans-serif"><pre style="margin:0">{escape(summary)}</pre>'
         f'<div style="display:flex;flex-wrap:wrap;gap:12px;margin-top:8px">{cells}</div>{more}</div>'
@@ -37,7 +34,7 @@ def _cell(of: Histogram) -> str:
 
 
 def _bars(of: Histogram) -> str:
-    """An SVG of at most so many bars; neighbours are taken together where there are more values."""
+    """An SVG with a limited number of bars; if there are more values, neighbours share a bar."""
     step = -(-len(of.estimate) // _MOST_BARS)
     counts = np.add.reduceat(np.maximum(of.estimate, 0.0), np.arange(0, len(of.estimate), step))
     width, top = _WIDTH / len(counts), float(counts.max()) or 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -45,7 +46,7 @@ class Plots:
         """Bars of counts per value of an attribute, with whiskers for the ends of the chosen interval."""
         import altair as alt
 
-        (chart,) = histograms(self.view, where, [attribute], confidence, interval=interval)
+        (chart,) = histograms(self.view, where, [attribute], confidence=confidence, interval=interval)
         labels, *numbers = chart.attribute.labels(), chart.estimate, chart.lower, chart.upper
         rows = [
             {"label": label, "count": n, "lower": low, "upper": high}
@@ -66,7 +67,7 @@ class Plots:
         across, up = (self.view.schema.attributes[a] for a in numbers)
         if across.size * up.size > _MOST_CELLS:
             raise QueryError(
-                f"A heat map of {across.size:,} × {up.size:,} values is too fine to see. Choose attributes "
+                f"A heat map of {across.size:,} × {up.size:,} values is too fine to read. Choose attributes "
                 "with fewer values."
             )
         labels = across.labels(), up.labels()
@@ -76,15 +77,11 @@ class Plots:
             for i in range(across.size)
             for j in range(up.size)
         ]
-        return (
-            alt.Chart(alt.Data(values=rows))
-            .mark_rect()
-            .encode(
-                x=alt.X("x:N", sort=labels[0], title=across.name, axis=_axis(labels[0])),
-                y=alt.Y("y:N", sort=labels[1][::-1], title=up.name, axis=_axis(labels[1], angle=False)),
-                color=alt.Color("count:Q", title="records", scale=alt.Scale(scheme="viridis")),
-            )
-            .properties(width=560, height=420)
+        chart = alt.Chart(alt.Data(values=rows)).mark_rect().properties(width=560, height=420)
+        return chart.encode(
+            x=alt.X("x:N", sort=labels[0], title=across.name, axis=_axis(labels[0])),
+            y=alt.Y("y:N", sort=labels[1][::-1], title=up.name, axis=_axis(labels[1], angle=False)),
+            color=alt.Color("count:Q", title="records", scale=alt.Scale(scheme="viridis")),
         )
 
     def partition(self, x: str, y: str) -> alt.LayerChart:
@@ -93,38 +90,26 @@ class Plots:
 
         a, b = two_attribute_numbers(x, y, self.view.schema)
         across, up = self.view.schema.attributes[a], self.view.schema.attributes[b]
-        # The largest blocks show the shape; the rest would be one black.
-        boxes = _blocks(self.view).seen_along(a, b)[:_MOST_BLOCKS]
-        scale_x, scale_y = (alt.Scale(domain=[0, attribute.size], nice=False) for attribute in (across, up))
-        axes = [
-            alt.Axis(values=_ticks(attribute), labelExpr=_names_of_ticks(attribute))
-            for attribute in (across, up)
-        ]
-        encoding = {
-            "x": alt.X("x1:Q", scale=scale_x, axis=axes[0], title=across.name),
-            "x2": "x2:Q",
-            "y": alt.Y("y1:Q", scale=scale_y, axis=axes[1], title=up.name),
-            "y2": "y2:Q",
-        }
-        shades = alt.Color(
-            "density:Q", title="records per cell", scale=alt.Scale(scheme="viridis", type="symlog")
-        )
-        filled = (
-            alt.Chart(alt.Data(values=_shades(self.view, a, b)))
-            .mark_rect(strokeWidth=0)
-            .encode(**encoding, color=shades)
-        )
+        blocks = self.view.parts[0].components
+        if len(self.view.parts) > 1 or not isinstance(blocks, Blocks):
+            raise QueryError(
+                "Only views by method='hdpview' are made of blocks that can be drawn. Draw a heatmap instead."
+            )
+        # Draw the largest blocks only; the lines of all others would merge into black.
+        boxes = blocks.seen_along(a, b)[:_MOST_BLOCKS]
         lines = [dict(zip(("x1", "x2", "y1", "y2"), box, strict=True)) for box in boxes.tolist()]
-        borders = (
-            alt.Chart(alt.Data(values=lines))
-            .mark_rect(fillOpacity=0, stroke=_LINE, strokeWidth=0.4)
-            .encode(**encoding)
-        )
-        return alt.layer(filled, borders).properties(width=560, height=420)
+        scale = alt.Scale(scheme="viridis", type="symlog")
+        filled = alt.Chart(alt.Data(values=_shades(self.view, blocks, a, b))).mark_rect(strokeWidth=0)
+        borders = alt.Chart(alt.Data(values=lines)).mark_rect(fillOpacity=0, stroke=_LINE, strokeWidth=0.4)
+        filled = filled.encode(color=alt.Color("density:Q", title="records per cell", scale=scale))
+        place = {"x": alt.X("x1:Q", **_codes(across)), "x2": "x2:Q"}
+        place |= {"y": alt.Y("y1:Q", **_codes(up)), "y2": "y2:Q"}
+        layers = (each.encode(**place) for each in (filled, borders))
+        return alt.layer(*layers).properties(width=560, height=420)
 
 
 def save(chart: Any, path: str | PathLike[str]) -> None:
-    """Write a picture; the name's ending says what kind."""
+    """Write a picture in the format of the name's ending."""
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
         raise QueryError(f"Unsupported file type {target.name!r}. Use {', '.join(_SUFFIXES)}.")
@@ -135,40 +120,23 @@ def save(chart: Any, path: str | PathLike[str]) -> None:
     chart.save(str(target), **({"scale_factor": 2} if target.suffix.lower() == ".png" else {}))
 
 
-def _blocks(view: ViewData) -> Blocks:
-    blocks = view.parts[0].components
-    if len(view.parts) > 1 or not isinstance(blocks, Blocks):
-        raise QueryError(
-            "Only views by method='hdpview' are made of blocks that can be drawn. Draw a heatmap instead."
-        )
-    return blocks
-
-
-def _shades(view: ViewData, a: int, b: int) -> list[dict[str, float]]:
-    """Rectangles of equal density: even blocks of just two attributes themselves, else cells of a grid."""
-    blocks, schema = _blocks(view), view.schema
-    if len(schema) == 2 and len(blocks) <= _MOST_BLOCKS:
-        volume = (blocks.upper - blocks.lower).astype(np.float64).prod(axis=1)
-        columns = (
-            blocks.lower[:, a],
-            blocks.upper[:, a],
-            blocks.lower[:, b],
-            blocks.upper[:, b],
-            blocks.weight / volume,
-        )
+def _shades(view: ViewData, blocks: Blocks, a: int, b: int) -> list[dict[str, float]]:
+    """Rectangles of equal density: the blocks of just two attributes, else cells of a grid."""
+    across, up = view.schema.attributes[a], view.schema.attributes[b]
+    if len(view.schema) == 2 and len(blocks) <= _MOST_BLOCKS:
+        (left, low), (right, high) = ((ends[:, a], ends[:, b]) for ends in (blocks.lower, blocks.upper))
+        records = blocks.weight
     else:
-        across, up = schema.attributes[a], schema.attributes[b]
         steps = [max(1, -(-attribute.size // 100)) for attribute in (across, up)]
         grid = grid_estimates(view, count_of([{}]), [a, b])
         starts = [np.arange(0, size, step) for size, step in zip(grid.shape, steps, strict=True)]
-        pooled = np.add.reduceat(np.add.reduceat(grid, starts[0], axis=0), starts[1], axis=1)
+        records = np.add.reduceat(np.add.reduceat(grid, starts[0], axis=0), starts[1], axis=1).reshape(-1)
         left, low = (place.reshape(-1) for place in np.meshgrid(*starts, indexing="ij"))
         right, high = np.minimum(left + steps[0], across.size), np.minimum(low + steps[1], up.size)
-        columns = (left, right, low, high, pooled.reshape(-1) / ((right - left) * (high - low)))
-    names = ("x1", "x2", "y1", "y2", "density")
+    density = records / ((right - left).astype(np.float64) * (high - low))
+    columns = (each.tolist() for each in (left, right, low, high, density))
     return [
-        dict(zip(names, row, strict=True))
-        for row in zip(*(column.tolist() for column in columns), strict=True)
+        dict(zip(("x1", "x2", "y1", "y2", "density"), row, strict=True)) for row in zip(*columns, strict=True)
     ]
 
 
@@ -179,12 +147,11 @@ def _axis(labels: list[str], angle: bool = True) -> alt.Axis:
     return alt.Axis(values=labels[::every], labelAngle=-45 if angle and len(labels) > 12 else 0)
 
 
-def _ticks(attribute: Attribute) -> list[int]:
-    return list(range(0, attribute.size, max(1, attribute.size // 10)))
+def _codes(attribute: Attribute) -> dict[str, Any]:
+    """An axis of codes, with the names of about ten of them."""
+    import altair as alt
 
-
-def _names_of_ticks(attribute: Attribute) -> str:
-    import json
-
-    labels = attribute.labels()
-    return f"{json.dumps({str(i): labels[i] for i in _ticks(attribute)}, ensure_ascii=True)}[datum.value]"
+    labels, ticks = attribute.labels(), range(0, attribute.size, max(1, attribute.size // 10))
+    names = json.dumps({str(i): labels[i] for i in ticks}, ensure_ascii=True)
+    axis = alt.Axis(values=list(ticks), labelExpr=f"{names}[datum.value]")
+    return {"scale": alt.Scale(domain=[0, attribute.size], nice=False), "axis": axis, "title": attribute.name}

@@ -1,1 +1,1 @@
-"""What people ask: conditions, boxes of codes, and quantities to estimate."""
+"""Questions: conditions, boxes of codes, and quantities to estimate."""

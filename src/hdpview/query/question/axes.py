@@ -1,4 +1,4 @@
-"""Axes of groups: the values that groups are named by, each with the boxes where it holds."""
+"""Axes of groups: the values that name the groups, each with its boxes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hdpview.query.question.conditions import Condition
 
 
 class BinLabel(str):
-    """The name of a bin. Bins are ordered by where they lie, not by their letters."""
+    """The name of a bin. Bins are ordered by position, not alphabetically."""
 
     __slots__ = ("place",)
     place: int
@@ -36,7 +36,7 @@ class BinLabel(str):
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The codes of an attribute, in order: what each is called, and the disjoint boxes where it holds."""
+    """The codes of an attribute, in order: the name of each, and its disjoint boxes."""
 
     keys: tuple[Any, ...]
     boxes: tuple[Sequence[Box], ...]
@@ -54,7 +54,7 @@ def _axis_of(attribute: Attribute, a: int) -> Axis:
 
 
 def code_keys(attribute: Attribute) -> list[Any]:
-    """What each code is called in a result: its value, text or truth, or the start or name of its bin."""
+    """The name of each code in a result: its value, or the start or name of its bin."""
     keys: list[Any]
     if attribute.kind == "boolean":
         keys = [False, True]
@@ -72,7 +72,7 @@ def code_keys(attribute: Attribute) -> list[Any]:
 
 
 def code_conditions(attribute: Attribute) -> list[Condition]:
-    """Per code, the condition that holds for it alone. The outer bins hold all values beyond them."""
+    """Per code, the condition that only this code satisfies. The outer bins hold all values beyond them."""
     if isinstance(attribute, Ordered):
         edges = [-math.inf, *attribute.edges.tolist()[1:-1], math.inf]
         bins = [Condition(ranges=(ends,)) for ends in itertools.pairwise(edges)]

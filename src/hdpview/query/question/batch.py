@@ -1,6 +1,6 @@
 """Batches: many quantities as arrays, to be evaluated together.
 
-A quantity is a sum of terms. A term is a constant times a function of the codes of each of a few attributes.
+A quantity is a sum of terms. A term is a product of functions of the codes of a few attributes, one each.
 Terms share most of their functions, so these are kept once, per attribute.
 """
 
@@ -17,27 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Schema
-from hdpview.domain.tables import CodeBoxes
+from hdpview.domain.table_shapes import CodeBoxes
 from hdpview.errors import QueryError
 from hdpview.query.question.conditions import Condition, shares_of
-from hdpview.query.question.quantities import ONE, Function, Quantity, Values
+from hdpview.query.question.quantities import Function, Quantity
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 _NO_FUNCTION = -1  # a condition that all records satisfy
-_MOST_FUNCTION_VALUES = 100_000_000  # of one batch: 800 MB
+_MOST_FUNCTION_VALUES = 100_000_000  # maximum size of one batch: 800 MB
 
 
 @dataclass(frozen=True, eq=False)
 class Functions:
     """Functions of the codes of one attribute: the share of a code that satisfies a condition, times a value.
 
-    share: shape (k, size). value: what a record at each code counts with, shape (k, size); None for 1.
+    share: shape (k, size). value: the weight of a record at each code, shape (k, size); None for 1.
     spread: the standard deviation of that value inside each bin, were records spread evenly, shape (k, size);
         None for 0.
-    condition: a number for each condition, shape (k,): functions with the same ask for the same records of a
-        bin. None where nothing is left open inside bins: none is cut through, and values do not differ there.
+    condition: a number for each condition, shape (k,): functions with the same number select the same records
+        of a bin. None if no bin is cut and no values differ inside bins.
     at_codes: whether function j at code c alone, and 0 elsewhere, is a function as well, with the number
         k + j · size + c. There, j = k is the constant 1.
     """
@@ -54,19 +54,19 @@ class Functions:
 
     @cached_property
     def values(self) -> Floats:
-        """Of the functions that are not at one code alone, shape (k, size)."""
+        """Values of the functions that are not at one code alone, shape (k, size)."""
         return self.share if self.value is None else self.share * self.value
 
     @cached_property
     def values_at_codes(self) -> Floats:
-        """Of the functions at one code alone, there, shape ((k + 1) · size,)."""
+        """Values of the functions at one code alone, at that code, shape ((k + 1) · size,)."""
         return np.append(self.values, np.ones(self.share.shape[1]))
 
     def means(self, margin: Floats) -> Floats:
         """Mean of every function if this share of the records is at each code, shape (n,)."""
         means: Floats = self.values @ margin
-        if not self.at_codes or not len(means):
-            return margin if self.at_codes else means
+        if not self.at_codes:
+            return means
         return np.concatenate([means, self.values_at_codes * np.tile(margin, len(means) + 1)])
 
     @cached_property
@@ -82,6 +82,12 @@ class Functions:
         sizes = np.abs(self.values).max(axis=1)
         return np.append(sizes, np.abs(self.values_at_codes)) if self.at_codes else sizes
 
+    @cached_property
+    def is_share(self) -> Flags:
+        """Whether the values of every function lie between 0 and 1, shape (n,)."""
+        whole, at_codes = (abs(own - 0.5) <= 0.5 for own in (self.values, self.values_at_codes))
+        return np.append(whole.all(axis=1), at_codes) if self.at_codes else np.asarray(whole.all(axis=1))
+
     def chosen(self, rows: NDArray[Any]) -> Functions:
         """Some of the functions that are not at one code alone."""
         columns = (self.share, self.value, self.spread, self.condition)
@@ -92,16 +98,14 @@ class Functions:
 class Batch:
     """Many quantities as arrays.
 
-    n: number of quantities. quantity: shape (n_terms,), rising: which quantity a term belongs to.
-    constant: shape (n_terms,): the factor of each term.
+    n: number of quantities. quantity: shape (n_terms,), rising: the quantity that a term belongs to.
     attribute: shape (n_terms, width): attributes that a term has functions of, −1 for none.
-    row: shape (n_terms, width): which function, by its number among those of the attribute.
+    row: shape (n_terms, width): the function's number among those of the attribute.
     functions: attribute → its functions.
     """
 
     n: int
     quantity: Ints
-    constant: Floats
     attribute: Ints
     row: Ints
     functions: dict[int, Functions]
@@ -115,7 +119,7 @@ class Batch:
 
     @cached_property
     def n_attributes(self) -> Ints:
-        """How many attributes the terms of each quantity restrict at most, terms of 0 aside, shape (n,)."""
+        """The most attributes that a non-zero term of each quantity restricts, shape (n,)."""
         n_attributes = np.zeros(self.n, np.int64)
         own = (self.attribute >= 0).sum(axis=1)
         np.maximum.at(n_attributes, self.quantity, np.where(self._largest_of_terms > 0.0, own, 0))
@@ -123,13 +127,13 @@ class Batch:
 
     @cached_property
     def offset(self) -> dict[int, int]:
-        """Where the functions of each attribute begin in an array of all, after one that is 1 everywhere."""
+        """The index of each attribute's first function in an array of all, after the constant 1."""
         starts = np.cumsum([1, *map(len, self.functions.values())]).tolist()
         return dict(zip(self.functions, starts, strict=False))
 
     @cached_property
     def place(self) -> Ints:
-        """Each term's functions in an array of all, shape (n_terms, width); 0 for that which is always 1."""
+        """Each term's functions in an array of all, shape (n_terms, width); 0 for the constant 1."""
         start = np.zeros(max(self.functions, default=0) + 2, np.int64)
         for a, offset in self.offset.items():
             start[a] = offset
@@ -140,7 +144,7 @@ class Batch:
     ) -> NDArray[Any]:
         """An array over all functions, as `place` numbers them.
 
-        of_one: what the function that is 1 everywhere has. of: what the functions of an attribute have.
+        of_one: the entry of the constant 1. of: gives the entries of an attribute's functions.
         """
         values = np.empty((1 + sum(map(len, self.functions.values())), *of_one.shape), of_one.dtype)
         values[0] = of_one
@@ -149,16 +153,9 @@ class Batch:
         return values
 
     @cached_property
-    def largest(self) -> Floats:
-        """The most that one record may add to each quantity, in size, shape (n,)."""
-        largest = np.zeros(self.n)
-        np.maximum.at(largest, self.quantity, self._largest_of_terms)
-        return largest
-
-    @cached_property
     def _largest_of_terms(self) -> Floats:
         of_functions = self.of_functions(np.array(1.0), lambda _, own: own.largest)
-        largest: Floats = np.abs(self.constant) * of_functions[self.place].prod(axis=1)
+        largest: Floats = of_functions[self.place].prod(axis=1)
         return largest
 
     def sums(self, of_terms: Floats) -> Floats:
@@ -166,41 +163,45 @@ class Batch:
         return np.bincount(self.quantity, of_terms, self.n).astype(np.float64)
 
     def split(self, most_terms: int) -> Iterator[tuple[slice, Batch]]:
-        """The batch in pieces of whole quantities with about so many terms, and which quantities each has."""
+        """Split the batch into pieces of whole quantities with about this many terms each. Yields each piece
+        and its range of quantities.
+        """
         start = 0
         ends = np.searchsorted(self.quantity, np.arange(self.n), side="right")
         while start < self.n:
             first = int(ends[start - 1]) if start else 0
             end = max(start + 1, int(np.searchsorted(ends, first + most_terms, side="right")))
             terms = slice(first, int(ends[end - 1]))
-            own = self.constant[terms], self.attribute[terms], self.row[terms]
+            own = self.attribute[terms], self.row[terms]
             yield slice(start, end), Batch(end - start, self.quantity[terms] - start, *own, self.functions)
             start = end
 
     @cached_property
     def squared(self) -> Batch:
         """The squares of the quantities, for terms that do not overlap: a code that is partly inside counts
-        with its share, and the square of its value. The batch itself where that is the same.
+        with its share, and the square of its value. The batch itself if squaring changes nothing.
         """
         functions = {
             a: own if own.value is None else Functions(own.share, own.value**2)
             for a, own in self.functions.items()
         }
-        if all(own.value is None for own in functions.values()) and (self.constant == 1.0).all():
+        if all(own.value is None for own in functions.values()):
             return self
-        return replace(self, constant=self.constant**2, functions=functions)
+        return replace(self, functions=functions)
 
     @cached_property
-    def is_count(self) -> bool:
-        """Whether a record adds between 0 and 1, as in a count or a sum of truth values."""
-        values = [self.constant, *(own.value for own in self.functions.values() if own.value is not None)]
-        return all(bool(((each >= 0.0) & (each <= 1.0)).all()) for each in values)
+    def counts_records(self) -> Flags:
+        """Whether a record adds between 0 and 1 to each quantity, as to a count, shape (n,)."""
+        of_functions = self.of_functions(np.array(True), lambda _, own: own.is_share)
+        counts = np.ones(self.n, dtype=bool)
+        np.logical_and.at(counts, self.quantity, of_functions[self.place].all(axis=1))
+        return counts
 
 
 def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
-    """Quantities as arrays. A function is stored once, and left out where it is 1 everywhere."""
-    numbers: dict[int, dict[Function, int]] = defaultdict(dict)  # attribute → functions, as they come
-    quantity, constant, n_own, attribute, row = [], [], [], [], []
+    """Quantities as arrays. A function is stored once, and omitted if it is 1 everywhere."""
+    numbers: dict[int, dict[Function, int]] = defaultdict(dict)  # attribute → its distinct functions
+    quantity, n_own, attribute, row = [], [], [], []
     for q, parts in enumerate(quantities):
         for part in parts:
             own = part.functions()
@@ -209,7 +210,6 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
                 attribute.append(a)
                 row.append(known.setdefault(function, len(known)))
             quantity.append(q)
-            constant.append(part.constant)
             n_own.append(len(own))
     if sum(len(known) * schema.sizes[a] for a, known in numbers.items()) > _MOST_FUNCTION_VALUES:
         raise QueryError(
@@ -229,7 +229,6 @@ def pack(quantities: Sequence[Quantity], schema: Schema) -> Batch:
     return Batch(
         n=len(quantities),
         quantity=np.array(quantity, np.int64),
-        constant=np.array(constant, np.float64),
         attribute=_padded(term[kept], attributes[kept], len(n_own), -1),
         row=_padded(term[kept], rows[kept], len(n_own), 0),
         functions=functions,
@@ -247,7 +246,7 @@ def pack_boxes(boxes: CodeBoxes, sizes: Sequence[int]) -> Batch:
             np.stack([boxes.lower[here], boxes.upper[here]], axis=1), axis=0, return_inverse=True
         )
         functions[a] = Functions(((codes >= ends[:, :1]) & (codes < ends[:, 1:])).astype(np.float64))
-    return Batch(n, np.arange(n), np.ones(n), boxes.attribute, row, functions)
+    return Batch(n, np.arange(n), boxes.attribute, row, functions)
 
 
 def _tabulated(attribute: Attribute, functions: Sequence[Function]) -> tuple[Functions, Flags]:
@@ -257,11 +256,12 @@ def _tabulated(attribute: Attribute, functions: Sequence[Function]) -> tuple[Fun
     is_one = (share == 1.0).all(axis=1)
     value = spread = None
     if any(own for _, own in functions):
-        products = [_product(own) for _, own in functions]
-        value, least, greatest = (
-            np.stack([np.broadcast_to(column, attribute.size) for column in columns])
-            for columns in zip(*((each.mean, each.least, each.greatest) for each in products), strict=True)
-        )
+        value, least, greatest = np.ones((3, *share.shape))
+        for row, (_, own) in enumerate(functions):
+            for each in own:
+                corners = [a * b for a in (least[row], greatest[row]) for b in (each.least, each.greatest)]
+                value[row] *= each.mean
+                least[row], greatest[row] = np.min(corners, axis=0), np.max(corners, axis=0)
         is_one &= [not own for _, own in functions]
         spread = (greatest - least) / math.sqrt(12.0) if (greatest > least).any() else None
     if spread is None and not ((share > 0.0) & (share < 1.0)).any():
@@ -270,55 +270,12 @@ def _tabulated(attribute: Attribute, functions: Sequence[Function]) -> tuple[Fun
     return Functions(share, value, spread, condition), is_one
 
 
-def _product(values: Sequence[Values]) -> Values:
-    product = values[0] if values else ONE
-    for other in values[1:]:
-        product = product.multiplied(other)
-    return product
-
-
 def _padded(row: Ints, values: Ints, n_rows: int, padding: int) -> Ints:
     """Values of rows of different lengths, listed row by row, as one array, shape (n_rows, longest)."""
     length = np.bincount(row, minlength=n_rows)
     padded = np.full((n_rows, int(length.max(initial=0))), padding, np.int64)
     padded[row, np.arange(len(row)) - (np.cumsum(length) - length)[row]] = values
     return padded
-
-
-def times_functions(batch: Batch, a: int, values: Floats) -> Batch:
-    """Every quantity of a batch with each of several functions of an attribute as a further factor.
-
-    values: of the functions, shape (k, size). Quantity q with function j becomes quantity q · k + j.
-    """
-    k, size = values.shape
-    own = batch.functions.get(a, Functions(np.zeros((0, size))))
-    used, row = np.unique(_rows_of(batch, a), return_inverse=True)
-    share = np.concatenate([own.share, np.ones((1, size))])[used]
-    value = np.ones_like(share)
-    if own.value is not None:
-        value = np.concatenate([own.value, np.ones((1, size))])[used]
-    products = Functions(np.repeat(share, k, axis=0), (value[:, None] * values[None]).reshape(-1, size))
-    # Terms in the order of the new quantities: each with every function, and then sorted by quantity.
-    term, function = np.repeat(np.arange(batch.n_terms), k), np.tile(np.arange(k), batch.n_terms)
-    quantity = batch.quantity[term] * k + function
-    order = np.argsort(quantity, kind="stable")
-    term, function = term[order], function[order]
-    others = np.where(batch.attribute == a, -1, batch.attribute)
-    return Batch(
-        n=batch.n * k,
-        quantity=quantity[order],
-        constant=batch.constant[term],
-        attribute=np.concatenate([np.full((len(term), 1), a), others[term]], axis=1),
-        row=np.concatenate([(row[term] * k + function)[:, None], batch.row[term]], axis=1),
-        functions={**batch.functions, a: products},
-    )
-
-
-def _rows_of(batch: Batch, a: int) -> Ints:
-    """Which function of an attribute each term has, shape (n_terms,); the number of functions for none."""
-    is_own = batch.attribute == a
-    none = len(batch.functions[a].share) if a in batch.functions else 0
-    return np.where(is_own.any(axis=1), np.where(is_own, batch.row, 0).sum(axis=1), none)
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,11 +307,11 @@ class Grids:
         code = np.concatenate([np.indices(n).reshape(len(n), -1).T for n in shapes])
         functions, row = dict(whole.functions), np.zeros((whole.n_terms, len(self.sizes)), np.int64)
         for a in {a for own in self.attributes for a in own}:
-            if a not in whole.functions:
-                functions[a] = Functions(np.zeros((0, self.sizes[a])), at_codes=True)
-                continue
-            functions[a] = replace(whole.functions[a], at_codes=True)
-            row[:, a] = len(whole.functions[a]) + _rows_of(whole, a) * self.sizes[a]
+            known, is_own = functions.get(a, Functions(np.zeros((0, self.sizes[a])))), whole.attribute == a
+            functions[a] = replace(known, at_codes=True)
+            # The number of each term's function, or that of all functions if it has none.
+            number = np.where(is_own.any(axis=1), (is_own * whole.row).sum(axis=1), len(known))
+            row[:, a] = len(known) + number * self.sizes[a]
         own_row = row[:, axis].transpose(1, 0, 2) + code[:, None]
         n, n_terms, width = len(axis), whole.n_terms, axis.shape[1] + whole.attribute.shape[1]
         on_axes = (whole.attribute[None, :, :, None] == axis[:, None, None, :]).any(axis=3)
@@ -364,7 +321,6 @@ class Grids:
         return Batch(
             n=n,
             quantity=np.repeat(np.arange(n), n_terms),
-            constant=np.tile(whole.constant, n),
             attribute=np.concatenate([own, rest], axis=2).reshape(-1, width),
             row=np.concatenate([own_row, rest_row], axis=2).reshape(-1, width),
             functions=functions,

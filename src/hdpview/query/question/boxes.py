@@ -14,21 +14,26 @@ from hdpview.query.question import conditions
 from hdpview.query.question.conditions import Condition, complement
 
 Box = Mapping[int, Condition]  # attribute number → condition
-MAX_BOXES = 4_096  # of one question
-_MAX_STEPS = 500_000  # comparisons of a box with a box for one OR: a second or two
-_FEW = 8  # pieces that are worth comparing with all boxes found so far
+MAX_BOXES = 4_096  # maximum number of boxes of one question
+_MAX_STEPS = 500_000  # maximum number of comparisons of two boxes for one OR: a second or two
+_MAX_MERGED_PIECES = 8  # with more pieces, none is compared with earlier boxes
 
 
 def rest(attribute: Attribute, condition: Condition) -> Condition:
     """All values that do not satisfy a condition, missing ones included: the complement as a set."""
     others = complement(attribute, condition)
-    return Condition(others.ranges, others.codes, null=attribute.nullable and not condition.null)
+    return others._replace(null=attribute.nullable and not condition.null)
 
 
-def reaching_bins(boxes: Sequence[Box], schema: Schema) -> list[Box]:
-    """Boxes of all records that may be asked for: beyond the schema's bounds means in the nearest bin."""
+def reaching(boxes: Sequence[Box], schema: Schema, upper: bool) -> list[Box] | None:
+    """Boxes of all records that may satisfy a condition, or of those that certainly do; None if both are the
+    given boxes.
+    """
+    attributes = schema.attributes
+    if not any(conditions.is_open(attributes[a], condition) for box in boxes for a, condition in box.items()):
+        return None
     return [
-        {a: conditions.reaching_bins(schema.attributes[a], condition) for a, condition in box.items()}
+        {a: conditions.reaching(attributes[a], condition, upper) for a, condition in box.items()}
         for box in boxes
     ]
 
@@ -42,16 +47,16 @@ def intersect(left: Sequence[Box], right: Sequence[Box]) -> list[Box]:
 
 def is_empty(box: Box) -> bool:
     """Whether no value satisfies one of the conditions."""
-    # A loop: many thousands of boxes are looked at.
-    for ranges, codes, null in box.values():  # noqa: SIM110
-        if not (ranges or codes or null):
+    # A plain loop is faster than any() for many thousands of boxes.
+    for condition in box.values():  # noqa: SIM110
+        if not any(condition):
             return True
     return False
 
 
 def unite(parts: Sequence[Sequence[Box]], schema: Schema) -> list[Box]:
-    """Boxes of parts joined by OR, disjoint: of each part, what lies outside all parts before. Boxes of each
-    part are disjoint already.
+    """Disjoint boxes of parts joined by OR: each part without the parts before it. Boxes
+    of each part are already disjoint.
     """
     _check_number(sum(len(part) for part in parts))
     boxes: list[Box] = []
@@ -67,8 +72,8 @@ def unite(parts: Sequence[Sequence[Box]], schema: Schema) -> list[Box]:
 
 
 def joined(boxes: list[Box], pieces: Sequence[Box]) -> list[Box]:
-    """Boxes and pieces in one list; a few pieces are made one with a box where they fit together."""
-    if len(pieces) > _FEW:
+    """Boxes and pieces in one list; a few pieces are merged with a box if they fit together."""
+    if len(pieces) > _MAX_MERGED_PIECES:
         return [*boxes, *pieces]
     for piece in pieces:
         place, both = next(
@@ -80,7 +85,7 @@ def joined(boxes: list[Box], pieces: Sequence[Box]) -> list[Box]:
 
 
 def _as_one(box: Box, other: Box) -> Box | None:
-    """The union of two boxes where it is seen to be a box: where they differ in one attribute alone."""
+    """The union of two boxes that differ in a single attribute, which is a box; otherwise None."""
     if box.keys() != other.keys():
         return None
     differing = [a for a, condition in other.items() if box[a] != condition]
@@ -88,7 +93,7 @@ def _as_one(box: Box, other: Box) -> Box | None:
 
 
 def subtract(boxes: Sequence[Box], taken: Sequence[Box], schema: Schema) -> list[Box]:
-    """What of `boxes` lies in no box of `taken`, missing values included; disjoint where `boxes` are."""
+    """`boxes` without `taken`, missing values included; disjoint if `boxes` are."""
     outside, n_steps = list(boxes), 0
     for box in taken:
         n_steps += len(outside)
@@ -99,7 +104,7 @@ def subtract(boxes: Sequence[Box], taken: Sequence[Box], schema: Schema) -> list
 
 
 def _without(box: Box, taken: Box, schema: Schema) -> list[Box]:
-    """`box` without `taken`: peel off one attribute's outside at a time."""
+    """`box` without `taken`: split off the part outside `taken`, one attribute at a time."""
     if not all(box[a].meets(condition) for a, condition in taken.items() if a in box):
         return [box]
     pieces: list[Box] = []
@@ -119,4 +124,4 @@ def _check_number(n_boxes: int) -> None:
 
 def _check_steps(n_steps: int) -> None:
     if n_steps > _MAX_STEPS:
-        raise QueryError("The condition joins too many parts by OR. Ask for them one by one.")
+        raise QueryError("The condition joins too many parts by OR. Split it into several queries.")

@@ -1,21 +1,21 @@
-"""Conditions on one attribute: which of its values a question is about, in the data's own units.
+"""Conditions on one attribute: sets of its values, in the data's own units.
 
-An ordered attribute's values are half-open ranges on its axis, so that conditions can be cut, joined and
-turned round exactly before any bin is looked at; any other attribute's values are a set of codes. Missing
-values are outside both, as in SQL: they satisfy `IS NULL` and nothing else.
+An ordered attribute's values are half-open ranges on its axis, so that conditions can be intersected, united
+and negated exactly, before bins matter; any other attribute's values are a set of codes. Missing values
+belong to neither, as in SQL: they satisfy only `IS NULL`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Attribute, Boolean, Category, Datetime, Ordered
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered
 from hdpview.domain.calendar import MICROSECONDS_PER_DAY, is_whole_day
 from hdpview.errors import QueryError, quoted, unknown_name
 
@@ -24,31 +24,44 @@ Range = tuple[float, float]  # half-open: low ≤ x < high; whole numbers stay w
 
 # Fractions of bins are multiples of 1/_GRAIN, so that sums over all 2^16 codes of an attribute are exact.
 _GRAIN = 2.0**36
-# Bits of a whole number that is looked up as text; Python refuses to write out much longer ones.
+# Maximum bits of a whole number that is compared as text; Python does not print much longer ones.
 _MOST_BITS = 10_000
-# Ranges for which a loop is faster than arrays; and whole numbers up to which arrays of doubles are exact.
-_FEW, _LARGEST_EXACT = 8, 2**52
-# The least fraction of a bin that is cut through, on either side: all records may lie there.
+# Maximum number of bins that a note names.
+_MOST_NAMED_BINS = 3
+# A point less than this fraction of a bin above an edge counts as the edge, as after SQL's <= and >.
+_SLIVER = 1e-9
+# Minimum share on either side of a cut through a bin, because all records may lie there.
 _LEAST = 2.0**-20
 
 
 class Condition(NamedTuple):
-    """A set of values of one attribute. `ranges` for ordered attributes, `codes` for the others; `null` adds
-    missing values. A named tuple: questions make and compare many thousands of them.
+    """A set of values of one attribute. A named tuple: questions make and compare many thousands of them.
+
+    ranges: for ordered attributes; codes: for the others; null: whether missing values belong to it.
+    open: codes of which only some records may belong; estimates count them by `codes`.
     """
 
     ranges: tuple[Range, ...] = ()
     codes: frozenset[int] = frozenset()
     null: bool = False
+    open: frozenset[int] = frozenset()
 
     def __and__(self, other: Condition) -> Condition:
+        both = (self.codes | self.open) & (other.codes | other.open)
         return Condition(
-            _common(self.ranges, other.ranges), self.codes & other.codes, self.null and other.null
+            _common(self.ranges, other.ranges),
+            self.codes & other.codes,
+            self.null and other.null,
+            both & (self.open | other.open),
         )
 
     def __or__(self, other: Condition) -> Condition:
+        certain = (self.codes - self.open) | (other.codes - other.open)
         return Condition(
-            _tidy((*self.ranges, *other.ranges)), self.codes | other.codes, self.null or other.null
+            _tidy((*self.ranges, *other.ranges)),
+            self.codes | other.codes,
+            self.null or other.null,
+            (self.open | other.open) - certain,
         )
 
     def meets(self, other: Condition) -> bool:
@@ -77,7 +90,7 @@ def _tidy(ranges: Any) -> tuple[Range, ...]:
 
 
 def _common(left: tuple[Range, ...], right: tuple[Range, ...]) -> tuple[Range, ...]:
-    """What two tidy lists of ranges share, in one pass over both."""
+    """The intersection of two tidy lists of ranges, in one pass."""
     common: list[Range] = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -99,7 +112,7 @@ def everything(attribute: Attribute) -> Condition:
 
 
 def missing(attribute: Attribute) -> Condition:
-    """Missing values: nothing where they have no code, since the schema's rule put them elsewhere."""
+    """Missing values: nothing if they have no code, because the schema counts them elsewhere."""
     return Condition(null=attribute.nullable)
 
 
@@ -110,7 +123,8 @@ def complement(attribute: Attribute, condition: Condition) -> Condition:
     if isinstance(attribute, Ordered):
         ends = [-math.inf, *(end for pair in condition.ranges for end in pair), math.inf]
         return Condition(ranges=_tidy(zip(ends[0::2], ends[1::2], strict=True)), null=False)
-    return Condition(codes=frozenset(range(attribute.n_values)) - condition.codes)
+    codes = frozenset(range(attribute.n_values)) - condition.codes
+    return Condition(codes=codes, open=condition.open)
 
 
 def compare(attribute: Attribute, operator: str, value: Any) -> Condition:
@@ -125,7 +139,7 @@ def compare(attribute: Attribute, operator: str, value: Any) -> Condition:
 
 
 def _compare_categories(attribute: Attribute, operator: str, value: Any) -> Condition:
-    """Values before or after one in the schema's order, in which an undeclared `other` has no place."""
+    """Values before or after a given one in the schema's order. Undeclared values (`other`) have no order."""
     if not isinstance(attribute, Category) or not attribute.ordered:
         raise QueryError(
             f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with "
@@ -141,11 +155,15 @@ def _compare_categories(attribute: Attribute, operator: str, value: Any) -> Cond
 
 
 def between(attribute: Attribute, low: Any, high: Any) -> Condition:
-    """`attribute BETWEEN low AND high`, both ends included."""
+    """`attribute BETWEEN low AND high`, both ends included; None for an end that is open."""
     if isinstance(attribute, Ordered):
-        start, end = _places(attribute, low)[0], _places(attribute, high)[1]
+        start = -math.inf if low is None else _places(attribute, low)[0]
+        end = math.inf if high is None else _places(attribute, high)[1]
         return Condition(((start, end),)) if start < end else Condition()
-    return compare(attribute, ">=", low) & compare(attribute, "<=", high)
+    condition = everything(attribute)
+    for sign, value in ((">=", low), ("<=", high)):
+        condition &= condition if value is None else compare(attribute, sign, value)
+    return condition
 
 
 def one_of(attribute: Attribute, values: Any) -> Condition:
@@ -159,33 +177,27 @@ def _compare_ordered(attribute: Ordered, operator: str, value: Any) -> Condition
     at, after = _places(attribute, value)
     if not attribute.whole and operator in ("=", "!="):
         raise QueryError(
-            f"{attribute.name!r} is a real number counted in bins; a single value has no width. "
-            f"Ask for a range, such as {attribute.name} BETWEEN {quoted(value)} AND "
-            f"{at + attribute.width_at(at):g}."
+            f"{attribute.name!r} is a real number counted in bins, so a single value cannot be counted. Use "
+            f"a range, such as {attribute.name} BETWEEN {quoted(value)} AND {at + attribute.width_at(at):g}."
         )
     if math.isnan(at):
         return Condition()
-    match operator:
-        case "=":
-            return Condition(ranges=_tidy([(at, after)]))
-        case "!=":
-            return Condition(ranges=_tidy([(-math.inf, at), (after, math.inf)]))
-        case "<":
-            return Condition(ranges=((-math.inf, at),))
-        case "<=":
-            return Condition(ranges=((-math.inf, after),))
-        case ">":
-            return Condition(ranges=((after, math.inf),))
-        case _:
-            return Condition(ranges=((at, math.inf),))
+    ranges = {
+        "=": [(at, after)],
+        "!=": [(-math.inf, at), (after, math.inf)],
+        "<": [(-math.inf, at)],
+        "<=": [(-math.inf, after)],
+        ">": [(after, math.inf)],
+        ">=": [(at, math.inf)],
+    }
+    return Condition(_tidy(ranges[operator]))
 
 
 def _places(attribute: Ordered, value: Any) -> tuple[float, float]:
-    """Where on the axis values ≥ and values > a literal begin.
+    """The points of the axis from which values are ≥ and > a literal.
 
     On a whole axis these are one apart, or equal between numbers; on a real one they are neighbouring
-    doubles. A real axis's upper end
-    belongs to the last bin: a value there lies just inside.
+    doubles. A real axis's upper end belongs to the last bin: a value there lies just inside.
     """
     try:
         at = attribute.position(value)
@@ -193,7 +205,7 @@ def _places(attribute: Ordered, value: Any) -> tuple[float, float]:
         kind = "a date such as DATE '2024-01-31'" if attribute.kind == "datetime" else "a number"
         raise QueryError(f"{attribute.name!r} is compared with {kind}, not with {quoted(value)}.") from None
     if isinstance(attribute, Datetime) and attribute.counts_days and is_whole_day(value):
-        return at, at + MICROSECONDS_PER_DAY  # a plain date against days is that day
+        return at, at + MICROSECONDS_PER_DAY  # a plain date compared with days is that day
     if attribute.whole and type(at) is int:
         return at, at + 1
     if not math.isfinite(at):
@@ -227,21 +239,6 @@ def _code(attribute: Attribute, value: Any) -> int | None:
     return code
 
 
-def like(attribute: Attribute, pattern: Any, ignore_case: bool) -> Condition:
-    """The declared values of a category that match an SQL pattern: % for any run of characters, _ for one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not isinstance(pattern, str):
-        raise QueryError(f"LIKE needs a text pattern such as 'Nor%', not {quoted(pattern)}.")
-    if not isinstance(attribute, Category):
-        raise QueryError(f"LIKE needs a category; {attribute.name!r} is of type {attribute.kind}.")
-    # A backslash is a sign like any other here, as in DuckDB; Arrow takes it for one that quotes the next.
-    plain = pattern.replace("\\", "\\\\")
-    matches = pc.match_like(pa.array(attribute.value_labels(), pa.string()), plain, ignore_case=ignore_case)
-    return Condition(codes=frozenset(np.flatnonzero(matches.to_numpy(zero_copy_only=False)).tolist()))
-
-
 def code_shares(attribute: Attribute, condition: Condition) -> Floats:
     """Share of each code that satisfies a condition, shape (size,): between 0 and 1 for a bin cut through."""
     shares: Floats = shares_of(attribute, (condition,))[0]
@@ -250,37 +247,59 @@ def code_shares(attribute: Attribute, condition: Condition) -> Floats:
 
 def shares_of(attribute: Attribute, conditions: Sequence[Condition]) -> Floats:
     """Share of each code that satisfies each of several conditions, shape (n_conditions, size)."""
-    if not isinstance(attribute, Ordered):
-        shares = np.zeros((len(conditions), attribute.size))
+    shares = np.zeros((len(conditions), attribute.size))
+    if isinstance(attribute, Ordered):
+        shares[:, : attribute.n_values] = _bin_shares(attribute, [one.ranges for one in conditions])
+    else:
         for row, condition in zip(shares, conditions, strict=True):
             row[list(condition.codes)] = 1.0
-    else:
-        # Most questions ask for one range, and many ask for one each.
-        several = [i for i, condition in enumerate(conditions) if len(condition.ranges) != 1]
-        nothing = ((attribute.ends[0],) * 2,)
-        shares = _shares_of_ranges(attribute, [(condition.ranges or nothing)[0] for condition in conditions])
-        for i in several:
-            shares[i] = _bin_shares(attribute, conditions[i].ranges)
     if attribute.null_code is not None:
         shares[[condition.null for condition in conditions], attribute.null_code] = 1.0
     return shares
 
 
+def _bin_shares(attribute: Ordered, ranges: Sequence[tuple[Range, ...]]) -> Floats:
+    """Share of each bin that lies in several tuples of tidy ranges, shape (n_tuples, n_values).
+
+    It is 1 or 0 only if the whole bin lies inside or outside: the share of a cut bin differs from both by at
+    least `_LEAST`, despite rounding. Shares are coarse enough that their sums are exact.
+    """
+    edges, n = attribute.edges, attribute.n_values
+    first, last = attribute.ends
+    row = np.repeat(np.arange(len(ranges)), [2 * len(own) for own in ranges])
+    ends = [min(max(end, first), last) for own in ranges for pair in own for end in pair]
+    place, sign = np.array(ends, edges.dtype), np.tile([-1.0, 1.0], len(row) // 2)
+    code = np.searchsorted(edges, place, side="right") - 1
+    start = edges[code]
+    below = (place - start) / np.where(code < n, edges[np.minimum(code + 1, n)] - start, 1)
+    # A range adds 1 from the bin of its start to the bin before its end, and corrects both for its ends.
+    steps, shares = np.zeros((2, len(ranges), n + 1))
+    np.add.at(steps, (row, code), -sign)
+    np.add.at(shares, (row, code), sign * below)
+    shares += np.cumsum(steps, axis=1)
+    cut = place > start
+    cells = row[cut], code[cut]
+    shares[cells] = np.rint(np.clip(shares[cells], _LEAST, 1.0 - _LEAST) * _GRAIN) / _GRAIN
+    return shares[:, :n]
+
+
 class Reach(NamedTuple):
-    """Codes whose records all satisfy a condition for certain, and those of which some may, shape (size,)."""
+    """Codes whose records all satisfy a condition, and codes of which some records may, shape (size,)."""
 
     certain: NDArray[np.bool_]
     possible: NDArray[np.bool_]
 
 
 def reach(attribute: Attribute, condition: Condition) -> Reach:
-    """What is certain and what is possible, values beyond the schema's bounds included.
+    """Certain and possible codes of a condition, including values beyond the schema's bounds.
 
     Such values are counted in the first or the last bin. These are certain only if the condition holds for
     all values beyond as well, and possible if it holds for any of them.
     """
     shares = code_shares(attribute, condition)
     certain, possible = shares == 1.0, shares > 0.0
+    unsure = list(condition.open)
+    certain[unsure], possible[unsure] = False, True
     if isinstance(attribute, Ordered) and attribute.n_values:
         last = attribute.n_values - 1
         sides = ((0, (-math.inf, float(attribute.edges[0]))), (last, (float(attribute.edges[-1]), math.inf)))
@@ -291,128 +310,99 @@ def reach(attribute: Attribute, condition: Condition) -> Reach:
     return Reach(certain, possible)
 
 
-def reaching_bins(attribute: Attribute, condition: Condition) -> Condition:
-    """The condition with ranges beyond the schema's bounds moved to the bin that counts such values."""
-    if not is_beyond(attribute, condition):
-        return condition
-    assert isinstance(attribute, Ordered)
-    edges = attribute.edges.tolist()
-    moved = [
-        (edges[-2], edges[-1])
-        if start >= edges[-1]
-        else (edges[0], edges[1])
-        if end <= edges[0]
-        else (start, end)
-        for start, end in condition.ranges
-    ]
-    return Condition(_tidy(moved), condition.codes, condition.null)
+def reaching(attribute: Attribute, condition: Condition, upper: bool) -> Condition:
+    """The most or the least that an open condition may select: records of a bin may share one value.
 
-
-def is_beyond(attribute: Attribute, condition: Condition) -> bool:
-    """Whether any range of a condition lies beyond the schema's bounds."""
+    At most: ranges beyond the schema's bounds or inside one bin take the whole bin, as does an end just above
+    an edge, and all records of open codes satisfy the condition. At least: ranges inside one bin and starts
+    just above an edge omit the bin, and no record of open codes satisfies it.
+    """
+    codes = condition.codes | condition.open if upper else condition.codes - condition.open
     if not isinstance(attribute, Ordered):
-        return False
+        return condition._replace(codes=codes)
+    return condition._replace(ranges=_tidy(_reached(attribute, own, upper) for own in condition.ranges))
+
+
+def is_open(attribute: Attribute, condition: Condition) -> bool:
+    """Whether records that the estimate excludes may satisfy a condition, or the reverse."""
+    if not isinstance(attribute, Ordered):
+        return bool(condition.open)
     low, high = attribute.ends
-    # A loop: many thousands of conditions are looked at.
-    for start, end in condition.ranges:  # noqa: SIM110
-        if start >= high or end <= low:
+    # A plain loop, because there can be many thousands of conditions. Only short ranges of whole numbers can
+    # lie inside a bin.
+    for own in condition.ranges:
+        if own[0] >= high or own[1] <= low:
+            return True
+        may_cut = not isinstance(attribute, Integer) or own[1] - own[0] < attribute.widest_bin
+        if may_cut and any(_reached(attribute, own, upper) != own for upper in (False, True)):
             return True
     return False
 
 
-def note_on(attribute: Attribute, condition: Condition) -> str | None:
-    """A sentence for people whose condition meets values that the schema gathers; None where it does not."""
-    if isinstance(attribute, Ordered) and is_beyond(attribute, condition):
-        return note_beyond(attribute)
-    if not isinstance(attribute, Category) or attribute.other is None:
-        return None
-    return note_on_other(attribute) if condition.codes == {attribute.code_of(attribute.other)} else None
+def _reached(attribute: Ordered, own: Range, upper: bool) -> Range:
+    """The bounds of a range at most or at least."""
+    start, end = own
+    edges, n = attribute.edges, attribute.n_values
+    if start >= edges[-1] or end <= edges[0]:
+        nearest = n - 1 if start >= edges[-1] else 0
+        return (edges[nearest].item(), edges[nearest + 1].item()) if upper else own
+    (i, below, cuts_start), (j, below_end, cuts_end) = attribute.bin_of(start), attribute.bin_of(end)
+    if i == j < n and (cuts_start or cuts_end):
+        return (edges[i].item(), edges[i + 1].item()) if upper else (0.0, 0.0)
+    if upper:
+        return (start, edges[j + 1].item()) if cuts_end and below_end < _SLIVER else own
+    return (edges[i + 1].item(), end) if cuts_start and below < _SLIVER else own
+
+
+def _is_beyond(attribute: Ordered, condition: Condition) -> bool:
+    low, high = attribute.ends
+    return any(start >= high or end <= low for start, end in condition.ranges)
+
+
+def notes_on(attribute: Attribute, condition: Condition) -> Iterator[str]:
+    """Sentences on values that the schema groups, and on bins that a condition cuts."""
+    if isinstance(attribute, Ordered):
+        if _is_beyond(attribute, condition):
+            yield note_beyond(attribute)
+        shares = code_shares(attribute, condition)
+        cut = np.flatnonzero((shares > 0.0) & (shares < 1.0)).tolist()
+        if cut:
+            yield note_on_cuts(attribute, cut)
+    elif isinstance(attribute, Category) and attribute.other is not None:
+        if condition.open:
+            yield note_on_open(attribute)
+        elif condition.codes == {attribute.code_of(attribute.other)}:
+            yield note_on_other(attribute)
 
 
 def note_beyond(attribute: Attribute) -> str:
-    """On conditions beyond the bounds."""
+    """Note on conditions beyond the schema's bounds."""
     labels = attribute.value_labels()
     return (
         f"Values of {attribute.name} beyond the schema's bounds are counted in its first or last bin, "
-        f"{labels[0]} or {labels[-1]}; the interval reaches over that bin."
+        f"{labels[0]} or {labels[-1]}; the interval covers that bin."
+    )
+
+
+def note_on_cuts(attribute: Attribute, codes: Sequence[int]) -> str:
+    """Note on bins that a condition cuts."""
+    labels = attribute.value_labels()
+    shown = ", ".join(labels[code] for code in codes[:_MOST_NAMED_BINS])
+    more = f" and {len(codes) - _MOST_NAMED_BINS} more" if len(codes) > _MOST_NAMED_BINS else ""
+    return (
+        f"The condition cuts bins of {attribute.name} ({shown}{more}); the view has one count per bin, so "
+        "the interval allows for uneven halves. Whole bins have narrower intervals."
     )
 
 
 def note_on_other(attribute: Category) -> str:
-    """On undeclared values."""
-    return f"{attribute.other!r} of {attribute.name} gathers all values that the schema does not list."
+    """Note on undeclared values."""
+    return f"{attribute.other!r} of {attribute.name} contains all values that the schema does not list."
 
 
-def _shares_of_ranges(attribute: Ordered, ranges: Sequence[Range]) -> Floats:
-    """As `_bin_shares` for one range each, shape (n_ranges, size)."""
-    is_exact = max(map(abs, attribute.ends)) < _LARGEST_EXACT
-    find = _codes_between if len(ranges) > _FEW and is_exact else _codes_between_few
-    low, high = find(attribute, ranges)
-    axis = np.arange(attribute.size + 1, dtype=np.float64)
-    clipped = np.maximum(axis, low[:, None])
-    np.minimum(clipped, high[:, None], out=clipped)
-    shares: Floats = clipped[:, 1:] - clipped[:, :-1]
-    return shares
-
-
-def _codes_between(attribute: Ordered, ranges: Sequence[Range]) -> tuple[Floats, Floats]:
-    """Where ranges start and end, counted in codes and fractions of codes, shape (n_ranges,) each."""
-    edges, n = attribute.edges, attribute.n_values
-    first, last = attribute.ends
-    places = np.clip(np.array(ranges, np.float64), first, last)
-    code = np.searchsorted(edges, places, side="right") - 1
-    start = edges[code]
-    below = (places - start) / np.where(code < n, edges[np.minimum(code + 1, n)] - start, 1)
-    (i, j), (below_start, below_end), (cuts_start, cuts_end) = code.T, below.T, (places > start).T
-    within = np.where(cuts_start | cuts_end, _kept_apart(below_end - below_start), 0.0)
-    low = np.where(cuts_start & (i != j), i + 1 - _kept_apart(1.0 - below_start), i)
-    high = np.where(i == j, i + within, np.where(cuts_end, j + _kept_apart(below_end), j))
-    return low, high
-
-
-def _codes_between_few(attribute: Ordered, ranges: Sequence[Range]) -> tuple[Floats, Floats]:
-    """The same without the cost of a dozen arrays."""
-    codes = np.empty((2, len(ranges)))
-    for place, (start, end) in enumerate(ranges):
-        (i, below_start, cuts_start), (j, below_end, cuts_end) = (
-            attribute.bin_of(start),
-            attribute.bin_of(end),
-        )
-        if i == j:  # inside one bin, or beyond the axis
-            codes[0, place] = i
-            codes[1, place] = i + (_kept_apart(below_end - below_start) if cuts_start or cuts_end else 0.0)
-        else:
-            codes[0, place] = i + 1 - _kept_apart(1.0 - below_start) if cuts_start else i
-            codes[1, place] = j + _kept_apart(below_end) if cuts_end else j
-    return codes[0], codes[1]
-
-
-def _kept_apart(share: Floats | float) -> Floats:
-    """The share of a bin that is cut through: neither 0 nor 1, and coarse enough for exact sums."""
-    kept: Floats = np.rint(np.minimum(np.maximum(share, _LEAST), 1.0 - _LEAST) * _GRAIN) / _GRAIN
-    return kept
-
-
-def _bin_shares(attribute: Ordered, ranges: tuple[Range, ...]) -> Floats:
-    """Share of each code's bin that lies in tidy ranges, shape (size,): 1 or 0 only where the bin lies inside
-    or outside as a whole.
-
-    No rounding can turn a bin that is cut through into one that is covered or missed: its share keeps
-        `_LEAST` away from both, and
-    shares are coarse enough for sums of them to be exact.
-    """
-    share = np.zeros(attribute.size + 1)  # one more, for ranges that end with the axis
-    cut = set()
-    for start, end in ranges:
-        (i, below_start, cuts_start), (j, below_end, cuts_end) = (
-            attribute.bin_of(start),
-            attribute.bin_of(end),
-        )
-        share[i:j] += 1.0
-        share[i] -= below_start
-        share[j] += below_end
-        cut |= ({i} if cuts_start else set()) | ({j} if cuts_end else set())
-    share = share[:-1]
-    for i in cut - {attribute.size}:
-        share[i] = _kept_apart(share[i])
-    return share
+def note_on_open(attribute: Category) -> str:
+    """Note on conditions that undeclared values may satisfy."""
+    return (
+        f"{note_on_other(attribute)} Whether they satisfy the condition is unknown; the interval covers both "
+        "cases."
+    )

@@ -1,10 +1,9 @@
-"""Quantities: what a count, a sum or a difference adds up over records, as sums of products of functions of
-codes.
+"""Quantities: counts, sums and differences over records, as sums of products of functions of codes.
 
 A count is the sum of 1 over the records of some disjoint boxes; a sum adds the value that a code stands for.
 Both are
 
-    Σ_t constant_t · Π_a function_ta(code_a)
+    Σ_t Π_a function_ta(code_a)
 
 summed over records, so one evaluation serves all of them; see `batch` for how.
 """
@@ -18,99 +17,49 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Attribute, Integer, Ordered, Schema
+from hdpview.domain import Attribute, Integer, Ordered
 from hdpview.errors import QueryError
-from hdpview.query.question import boxes
 from hdpview.query.question.boxes import Box, intersect
-from hdpview.query.question.conditions import Condition, is_beyond
+from hdpview.query.question.conditions import Condition
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What each code of an attribute stands for, shape (size,): its mean value, and the bounds of its bin.
+    """Per code of an attribute, shape (size,): its mean value, and the bounds of its bin."""
 
-    attribute: its number; None for a constant, where the arrays have shape (1,).
-    """
-
-    attribute: int | None
+    attribute: int
     mean: Floats
     least: Floats
     greatest: Floats
 
-    @classmethod
-    def constant(cls, value: float) -> Values:
-        number = np.array([float(value)])
-        return cls(None, number, number, number)
 
-    def times_constant(self, factor: float) -> Values:
-        ends = (
-            (self.least * factor, self.greatest * factor)
-            if factor >= 0
-            else (self.greatest * factor, self.least * factor)
-        )
-        return Values(self.attribute, self.mean * factor, *ends)
-
-    def multiplied(self, other: Values) -> Values:
-        """Products of two values of the same attribute."""
-        corners = [a * b for a in (self.least, self.greatest) for b in (other.least, other.greatest)]
-        return Values(
-            self.attribute, self.mean * other.mean, np.minimum.reduce(corners), np.maximum.reduce(corners)
-        )
-
-
-ONE = Values.constant(1.0)
-
-
-# What a part makes of an attribute's codes: whether they satisfy a condition, times values of theirs.
+# A function of an attribute's codes: whether they satisfy a condition, times their values.
 Function = tuple[Condition | None, tuple[Values, ...]]
 
 
 class Part(NamedTuple):
-    """Records in a box, each counted with its value, or with the product of values of two attributes."""
+    """Records in a box, each weighted by the product of these values, or by 1 if there are none."""
 
     box: Box
-    values: Values = ONE
-    times: Values = ONE
-
-    @property
-    def attributes(self) -> list[int]:
-        """Attributes that what a record adds depends on, each once."""
-        numbers = [*self.box, self.values.attribute, self.times.attribute]
-        return [a for a in dict.fromkeys(numbers) if a is not None]
-
-    @property
-    def constant(self) -> float:
-        """The product of the values that are constants."""
-        product = 1.0
-        if self.values is ONE and self.times is ONE:
-            return product
-        for values in (self.values, self.times):
-            product *= float(values.mean[0]) if values.attribute is None else 1.0
-        return product
+    values: tuple[Values, ...] = ()
 
     def functions(self) -> list[tuple[int, Function]]:
-        """The functions of single attributes whose product a record adds."""
-        if self.values.attribute is None and self.times.attribute is None:
+        """The functions of single attributes whose product is a record's contribution."""
+        if not self.values:
             return [(a, (condition, ())) for a, condition in self.box.items()]
-        return [(a, (self.box.get(a), tuple(self.values_of(a)))) for a in self.attributes]
+        attributes = dict.fromkeys([*self.box, *(values.attribute for values in self.values)])
+        of_attribute = {a: tuple(own for own in self.values if own.attribute == a) for a in attributes}
+        return [(a, (self.box.get(a), own)) for a, own in of_attribute.items()]
 
-    def values_of(self, a: int) -> list[Values]:
-        """The values that are functions of an attribute."""
-        return [values for values in (self.values, self.times) if values.attribute == a]
 
-    def within(self, box: Box) -> Part:
-        """The same of the records of another box."""
-        return Part(box, self.values, self.times)
+Quantity = Sequence[Part]
 
 
 def cut(quantity: Quantity, boxes: Sequence[Box]) -> list[Part]:
     """The quantity over those records only that lie in disjoint boxes."""
-    return [part.within(box) for part in quantity for box in intersect(boxes, [part.box])]
-
-
-Quantity = Sequence[Part]
+    return [Part(box, part.values) for part in quantity for box in intersect(boxes, [part.box])]
 
 
 def count_of(boxes: Sequence[Box]) -> list[Part]:
@@ -118,50 +67,20 @@ def count_of(boxes: Sequence[Box]) -> list[Part]:
     return [Part(box) for box in boxes]
 
 
-def reaching_bins(quantity: Quantity, schema: Schema) -> list[Part] | None:
-    """The quantity over all records that may be asked for, where conditions lie beyond the schema's bounds.
-
-    None where none does.
-    """
-    if not any(is_beyond(schema.attributes[a], own) for part in quantity for a, own in part.box.items()):
-        return None
-    wider = boxes.reaching_bins([part.box for part in quantity], schema)
-    return [part.within(box) for box, part in zip(wider, quantity, strict=True)]
-
-
 def product(left: Quantity, right: Quantity) -> list[Part]:
-    """What a record adds to one quantity times what it adds to another.
-
-    Products of values of three attributes or more cannot be written as a quantity; such parts are left out,
-    as if what they add were unrelated.
-    """
-    terms = []
-    for one in left:
-        for other in right:
-            factors = [v for v in (one.values, one.times, other.values, other.times) if v is not ONE]
-            values = _combined(factors)
-            if len(values) <= 2:
-                terms += [Part(box, *values) for box in intersect([one.box], [other.box])]
-    return terms
-
-
-def _combined(factors: Sequence[Values]) -> list[Values]:
-    """The same product with one factor per attribute."""
-    by_attribute: dict[int | None, Values] = {}
-    for values in factors:
-        known = by_attribute.get(values.attribute)
-        by_attribute[values.attribute] = values if known is None else known.multiplied(values)
-    constant = by_attribute.pop(None, None)
-    rest = list(by_attribute.values())
-    if constant is None:
-        return rest
-    return [rest[0].times_constant(float(constant.mean[0])), *rest[1:]] if rest else [constant]
+    """The product of a record's contributions to two quantities."""
+    return [
+        Part(box, (*one.values, *other.values))
+        for one in left
+        for other in right
+        for box in intersect([one.box], [other.box])
+    ]
 
 
 def bin_values(attribute: Attribute, a: int) -> Values:
     """Values of the codes of a number, a datetime (microseconds from 1970) or a truth value (0 and 1).
 
-    A bin stands for its middle; a missing value for nothing.
+    A bin counts as its middle; a missing value does not count.
     """
     if attribute.kind == "boolean":
         mean = least = greatest = np.array([0.0, 1.0])

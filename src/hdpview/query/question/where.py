@@ -1,5 +1,4 @@
-"""From what people write to boxes: SQL conditions (parsed by sqlglot, DuckDB's dialect) and Python
-dictionaries.
+"""Read conditions as boxes: from SQL (parsed by sqlglot, DuckDB's dialect) and from Python dictionaries.
 
 NOT is pushed down to single comparisons first, so that SQL's third truth value never has to be stored: a
 comparison with a missing value is neither true nor false, and neither it nor its negation finds the row.
@@ -8,9 +7,8 @@ comparison with a missing value is neither true nor false, and neither it nor it
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -21,11 +19,11 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Boolean, Schema
 from hdpview.errors import QueryError, SchemaError, quoted, shortened, unknown_name
 from hdpview.query.question import conditions
-from hdpview.query.question.boxes import Box, intersect, is_empty, unite
+from hdpview.query.question.boxes import Box, intersect, is_empty, rest, unite
 from hdpview.query.question.conditions import Condition
 
 Where = str | Mapping[str, Any] | None
-MAX_TEXT = 200_000  # characters of one condition
+MAX_TEXT = 200_000  # maximum characters of one condition
 DIALECT = "duckdb"
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -37,24 +35,15 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
-    exp.Add: operator.add,
-    exp.Sub: operator.sub,
-    exp.Mul: operator.mul,
-    exp.Div: operator.truediv,
-}
 _WORDS_OF_SQL = sqlglot.Dialect.get_or_raise(DIALECT).tokenizer_class.KEYWORDS.keys()
-_WHAT_WORKS = (
-    "Conditions combine comparisons, BETWEEN, IN, LIKE and IS NULL on single attributes with AND, OR and NOT."
-)
 
 
 def boxes_of(where: Where, schema: Schema) -> list[Box]:
     """Disjoint boxes of a condition: SQL text, a dictionary, or None for everything.
 
-    In a dictionary a pair is a range with both ends included, a list or set gives alternatives, None means
-    missing, and
-    anything else is a value: `{"age": (30, 39), "sex": "Female", "region": ["North", "South"]}`.
+    In a dictionary a pair is a range with both ends included, or open at an end that is None; a list, set or
+    array gives alternatives, None means missing, and anything else is a value: `{"age": (30, 39), "sex":
+    "Female", "region": ["North", "South"]}`.
     """
     if where is None:
         return [{}]
@@ -64,29 +53,44 @@ def boxes_of(where: Where, schema: Schema) -> list[Box]:
         return boxes_of_tree(parse(where), schema)
     if isinstance(where, (dict, Mapping)):
         return _boxes_of_mapping(where, schema)
-    raise QueryError(f"A condition is SQL text or a dictionary, not {type(where).__name__}.")
+    raise QueryError(f"A condition must be SQL text or a dictionary, not {type(where).__name__}.")
 
 
 @lru_cache(maxsize=1024)
 def parse(text: str, dialect: str = DIALECT) -> exp.Expr:
-    """Parse one SQL expression or statement; for anything else, a QueryError that says what is wrong."""
+    """Parse one SQL expression or statement; raise a QueryError with the reason otherwise."""
     if len(text) > MAX_TEXT:
         raise QueryError(f"The text is longer than {MAX_TEXT:,} characters.")
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise QueryError("The text holds bytes that are not UTF-8. Write it anew in UTF-8.")
+        raise QueryError("The text is not valid UTF-8. Encode it in UTF-8.")
     try:
         parsed = [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
     except sqlglot.errors.SqlglotError as problem:
-        raise QueryError(f"Not valid SQL: {_told(str(problem))}") from None
+        raise QueryError(f"Not valid SQL: {_told(str(problem))}{_hint_at_quotes(text)}") from None
     except RecursionError:
         raise QueryError("The SQL is nested too deeply.") from None
     if len(parsed) != 1:
         raise QueryError("Give exactly one SQL condition or statement.")
+    if isinstance(parsed[0], exp.Command) and _hint_at_quotes(text):
+        raise QueryError(f"Not a condition or SELECT statement.{_hint_at_quotes(text)}")
     return parsed[0]
 
 
+def _hint_at_quotes(text: str) -> str:
+    """A hint to quote an attribute that is named like an SQL statement, if the text compares one."""
+    statements = (
+        "alter|analyze|call|comment|copy|create|describe|execute|grant|kill|load|merge|set|show|use|with"
+    )
+    word = re.search(rf"\b({statements})\s*([=<>!]|(between|in|is|like|not)\b)", text, re.IGNORECASE)
+    return (
+        f' {word[1]} is an SQL keyword; for the attribute, write "{word[1]}" in double quotes.'
+        if word
+        else ""
+    )
+
+
 def name_in_sql(name: str) -> str:
-    """An attribute's name as SQL writes it: in double quotes where it is no plain word, or a word of SQL."""
+    """An attribute's name as SQL writes it: in double quotes unless it is a plain word and not a keyword."""
     if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.upper() not in _WORDS_OF_SQL:
         return name
     return '"' + name.replace('"', '""') + '"'
@@ -95,7 +99,7 @@ def name_in_sql(name: str) -> str:
 def attribute_number(name: str, schema: Schema) -> int:
     """Position of an attribute that a question names."""
     if not isinstance(name, str):
-        raise QueryError(f"Attributes are named by text, not by {type(name).__name__}.")
+        raise QueryError(f"Attribute names must be texts, not {type(name).__name__}.")
     try:
         return schema.index(name)
     except SchemaError:
@@ -110,14 +114,17 @@ def two_attribute_numbers(first: str, second: str, schema: Schema) -> tuple[int,
     """Positions of two different attributes that a question names."""
     numbers = attribute_number(first, schema), attribute_number(second, schema)
     if numbers[0] == numbers[1]:
-        raise QueryError("Name two different attributes; for one there is the histogram.")
+        raise QueryError("Name two different attributes; for a single one, use histogram.")
     return numbers
 
 
-def boxes_of_tree(tree: exp.Expr, schema: Schema) -> list[Box]:
-    """Disjoint boxes of a parsed condition."""
+def boxes_of_tree(tree: exp.Expr, schema: Schema, with_database: bool = True) -> list[Box]:
+    """Disjoint boxes of a parsed condition.
+
+    with_database: False to refuse what only DuckDB can read.
+    """
     try:
-        return _Reader(schema).boxes(tree, negated=False)
+        return _Reader(schema, with_database).boxes(tree, negated=False)
     except RecursionError:
         raise QueryError("The condition is nested too deeply.") from None
 
@@ -130,14 +137,14 @@ def _boxes_of_mapping(where: Mapping[str, Any], schema: Schema) -> list[Box]:
         attribute = schema.attributes[a]
         if isinstance(value, tuple):
             if len(value) != 2:
-                raise QueryError(f"A range of {quoted(name)} is a pair (low, high); alternatives are a list.")
+                raise QueryError(
+                    f"Write a range of {quoted(name)} as a pair (low, high), and alternatives as a list."
+                )
             condition = conditions.between(attribute, _plain(value[0]), _plain(value[1]))
         else:
-            alternatives = [
-                _plain(one) for one in (value if isinstance(value, (list, set, frozenset)) else [value])
-            ]
-            condition = conditions.one_of(attribute, [one for one in alternatives if one is not None])
-            if any(one is None for one in alternatives):
+            known, has_null = _alternatives(value)
+            condition = conditions.one_of(attribute, known)
+            if has_null:
                 condition |= conditions.missing(attribute)
         box[a] = condition & box[a] if a in box else condition
     return [] if is_empty(box) else [box]
@@ -153,33 +160,45 @@ def tree_of(where: Where, schema: Schema) -> exp.Expr | None:
     for name, value in where.items():
         column = exp.column(schema.attributes[attribute_number(name, schema)].name, quoted=True)
         if isinstance(value, tuple):
-            low, high = (exp.convert(_plain(end)) for end in value)
-            parts.append(exp.Between(this=column, low=low, high=high))
+            signs = zip((exp.GTE, exp.LTE), map(_plain, value), strict=True)
+            ends = [sign(this=column, expression=exp.convert(v)) for sign, v in signs if v is not None]
+            parts.append(exp.and_(*ends) if ends else column.is_(exp.null()).not_())
             continue
-        several = list(value) if isinstance(value, (list, set, frozenset)) else [value]
-        known = [exp.convert(_plain(one)) for one in several if _plain(one) is not None]
-        choices: list[exp.Expr] = [exp.In(this=column, expressions=known)] if known else []
-        if len(known) < len(several):
+        known, has_null = _alternatives(value)
+        choices: list[exp.Expr] = [column.isin(*known)] if known else []
+        if has_null:
             choices.append(exp.Is(this=column.copy(), expression=exp.Null()))
         parts.append(exp.or_(*choices) if choices else exp.false())
     return exp.and_(*parts) if parts else None
 
 
+def _alternatives(value: Any) -> tuple[list[Any], bool]:
+    """The values that a dictionary gives for an attribute, and whether a missing one is among them."""
+    is_several = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping, np.generic))
+    several = list(map(_plain, value if is_several else [value]))
+    known = [one for one in several if one is not None]
+    return known, len(known) < len(several)
+
+
 def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python value it stands for: NaT is None, times are datetimes, days dates."""
-    if not isinstance(value, np.generic):
-        return value
-    if not isinstance(value, np.datetime64):
-        return value.item()
-    is_day = np.datetime_data(value.dtype)[0] == "D"
-    return value.astype("datetime64[D]" if is_day else "datetime64[us]").item()
+    """Convert a value of pandas or NumPy to plain Python; NaN, NaT and NA become None."""
+    if isinstance(value, np.datetime64):
+        is_day = np.datetime_data(value.dtype)[0] == "D"
+        return value.astype("datetime64[D]" if is_day else "datetime64[us]").item()
+    value = value.item() if isinstance(value, np.generic) else value
+    is_missing = type(value).__name__ in ("NAType", "NaTType") or (
+        isinstance(value, float) and math.isnan(value)
+    )
+    return None if is_missing else value
 
 
 class _Reader:
-    """Reads one tree against one schema."""
+    """Reads one tree against one schema: plain comparisons by itself, anything else about one attribute with
+    DuckDB, which is slower to load.
+    """
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
+    def __init__(self, schema: Schema, with_database: bool) -> None:
+        self.schema, self.with_database = schema, with_database
 
     def boxes(self, node: exp.Expr, negated: bool) -> list[Box]:
         node = node.unnest()
@@ -195,122 +214,120 @@ class _Reader:
             return [{}] if bool(node.this) != negated else []
         if isinstance(node, exp.Null):
             return []
-        a, condition = self._leaf(node, negated)
+        names = [column.name for column in node.find_all(exp.Column)]
+        if not names:
+            return [{}] if self._constant(exp.Not(this=exp.paren(node)) if negated else node) else []
+        self._check_quotes(node)
+        numbers = {attribute_number(name, self.schema) for name in names}
+        if len(numbers) > 1:
+            raise QueryError(
+                f"{_shown(node)} combines attributes, but a condition here can test only one at a time. Ask "
+                'view.sql("SELECT COUNT(*) FROM view WHERE …").'
+            )
+        (a,) = numbers
+        condition = self._on(self.schema.attributes[a], node, negated, len(names) == 1)
         return intersect([{a: condition}], [{}])
 
-    def _leaf(self, node: exp.Expr, negated: bool) -> tuple[int, Condition]:
-        if type(node) in _COMPARISONS:
-            return self._comparison(node, negated)
-        a = self._column(node if isinstance(node, exp.Column) else node.this)
-        attribute = self.schema.attributes[a]
+    def _check_quotes(self, node: exp.Expr) -> None:
+        """Refuse a text without quotes, with a message about quotes."""
+        right = node.expression if type(node) in _COMPARISONS else None
+        known = {name.lower() for name in self.schema.names}
+        if isinstance(right, exp.Column) and right.name.lower() not in known:
+            name = shortened(right.name)
+            raise QueryError(f"{name!r} is not an attribute. Write a text in single quotes: '{name}'.")
+
+    def _on(self, attribute: Attribute, node: exp.Expr, negated: bool, once: bool) -> Condition:
+        """The values of an attribute for which a condition is true, or false if negated.
+
+        once: whether the condition names it once.
+        """
+        plain = self._plain(attribute, node) if once else None
+        if plain is None:
+            self._check_database(node)
+            from hdpview.query.evaluate.leaves import condition_on
+
+            return condition_on(attribute, node, negated)
+        condition, has_null = plain
         if isinstance(node, exp.Is):
-            return a, self._is(attribute, node.expression, negated != bool(node.args.get("negate")))
-        condition = self._values(attribute, node, negated)
-        return a, condition if condition is not None else Condition()
+            return rest(attribute, condition) if negated != bool(node.args.get("negate")) else condition
+        if not negated:
+            return condition
+        # As in SQL, NOT IN is never true if the list contains NULL.
+        return Condition() if has_null else conditions.complement(attribute, condition)
 
-    def _comparison(self, node: exp.Expr, negated: bool) -> tuple[int, Condition]:
-        sign, left, right = _COMPARISONS[type(node)], node.this.unnest(), node.expression.unnest()
-        if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
-            sign, left, right = MIRRORED[sign], right, left
-        a = self._column(left)
-        if isinstance(right, exp.Null):
-            return a, Condition()
-        attribute = self.schema.attributes[a]
-        condition = conditions.compare(attribute, sign, self._literal(right))
-        return a, conditions.complement(attribute, condition) if negated else condition
-
-    def _is(self, attribute: Attribute, what: exp.Expr, negated: bool) -> Condition:
-        if isinstance(what, exp.Null):
-            return conditions.everything(attribute) if negated else conditions.missing(attribute)
-        if isinstance(what, exp.Boolean) and isinstance(attribute, Boolean):
-            condition = conditions.compare(attribute, "=", bool(what.this))
-            rest = conditions.complement(attribute, condition)
-            return Condition(codes=rest.codes, null=attribute.nullable) if negated else condition
-        raise QueryError(
-            f"IS takes NULL, or TRUE and FALSE for a boolean; {attribute.name!r} is of type {attribute.kind}."
-        )
-
-    def _values(self, attribute: Attribute, node: exp.Expr, negated: bool) -> Condition | None:
-        """The condition of IN, LIKE or a bare boolean; None where a NULL makes it true of nothing."""
+    def _plain(self, attribute: Attribute, node: exp.Expr) -> tuple[Condition, bool] | None:
+        """The values for which a plain test of an attribute holds, and whether it compares with NULL; None
+        for other tests.
+        """
         if isinstance(node, exp.Column):
-            condition = conditions.compare(attribute, "=", True)
-        elif isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
-            values = [value.unnest() for value in node.expressions]
-            known = [value for value in values if not isinstance(value, exp.Null)]
-            if negated and len(known) < len(values):
+            return conditions.compare(attribute, "=", True), False
+        if type(node) in _COMPARISONS:
+            sign, left, right = _COMPARISONS[type(node)], node.this.unnest(), node.expression.unnest()
+            if isinstance(right, exp.Column):
+                sign, left, right = MIRRORED[sign], right, left
+            if not isinstance(left, exp.Column):
                 return None
-            condition = conditions.one_of(attribute, map(self._literal, known))
-        elif isinstance(node, (exp.Like, exp.ILike)):
-            pattern = self._literal(node.expression.unnest())
-            condition = conditions.like(attribute, pattern, ignore_case=isinstance(node, exp.ILike))
-            negated = negated != bool(node.args.get("negate"))
-        else:
-            raise QueryError(f"Cannot use {_shown(node)} as a condition. {_WHAT_WORKS}")
-        return conditions.complement(attribute, condition) if negated else condition
+            value = self._constant(right)
+            return (
+                (Condition(), True) if value is None else (conditions.compare(attribute, sign, value), False)
+            )
+        if isinstance(node, exp.Is) and isinstance(node.this.unnest(), exp.Column):
+            if isinstance(node.expression, exp.Null):
+                return conditions.missing(attribute), False
+            if isinstance(node.expression, exp.Boolean) and isinstance(attribute, Boolean):
+                return conditions.compare(attribute, "=", bool(node.expression.this)), False
+            return None
+        if isinstance(node, exp.In) and isinstance(node.this.unnest(), exp.Column) and node.expressions:
+            values = [self._constant(value) for value in node.expressions]
+            known = [value for value in values if value is not None]
+            return conditions.one_of(attribute, known), len(known) < len(values)
+        return None
 
-    def _column(self, node: Any) -> int:
-        node = node.unnest() if isinstance(node, exp.Expr) else node
-        if not isinstance(node, exp.Column):
-            raise QueryError(f"Expected the name of an attribute, not {_shown(node)}. {_WHAT_WORKS}")
-        return attribute_number(node.name, self.schema)
-
-    def _literal(self, node: exp.Expr) -> Any:
+    def _constant(self, node: exp.Expr) -> Any:
+        """The value of an expression without attributes; None for NULL."""
         node = node.unnest()
         if isinstance(node, exp.Literal):
             return node.this if node.is_string else _number(node.this)
         if isinstance(node, exp.Boolean):
             return bool(node.this)
-        if isinstance(node, exp.Neg):
-            return -self._numeric(node.this)
+        if isinstance(node, exp.Null):
+            return None
+        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return -_number(node.this.this)
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
             return node.this.this
-        if type(node) in _ARITHMETIC:
-            try:
-                value = _ARITHMETIC[type(node)](self._numeric(node.this), self._numeric(node.expression))
-                if math.isfinite(value):
-                    return value
-            except (ZeroDivisionError, OverflowError):
-                pass
-            raise QueryError(f"{_shown(node)} has no value.")
-        if isinstance(node, exp.Column):
-            name = shortened(node.name)
-            raise QueryError(
-                f"Attributes are compared with values, not with each other. If {name!r} is a text, "
-                f"write '{name}'."
-            )
-        raise QueryError(f"Expected a number, text or date, not {_shown(node)}.")
+        self._check_database(node)
+        from hdpview.query.evaluate.leaves import constant
 
-    def _numeric(self, node: exp.Expr) -> float:
-        value = self._literal(node)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise QueryError(f"Expected a number, not {quoted(value)}.")
-        return value
+        return constant(node)
+
+    def _check_database(self, node: exp.Expr) -> None:
+        if not self.with_database:
+            raise QueryError(f"{_shown(node)} is not a plain comparison.")
 
 
 def _as_comparisons(node: exp.Between) -> exp.Expr:
     """`x BETWEEN low AND high` spelled out, so that NULL on one side does not decide the other.
+
     SYMMETRIC: in either order.
     """
 
     def in_order(low: exp.Expr, high: exp.Expr) -> exp.Expr:
-        left, right = (
-            exp.GTE(this=node.this.copy(), expression=low.copy()),
-            exp.LTE(this=node.this.copy(), expression=high.copy()),
-        )
-        return exp.And(this=left, expression=right)
+        above, below = (sign(this=node.this.copy()) for sign in (exp.GTE, exp.LTE))
+        above.set("expression", low.copy())
+        below.set("expression", high.copy())
+        return exp.And(this=above, expression=below)
 
     low, high = node.args["low"], node.args["high"]
-    return (
-        exp.Or(this=in_order(low, high), expression=in_order(high, low))
-        if node.args.get("symmetric")
-        else in_order(low, high)
-    )
+    if not node.args.get("symmetric"):
+        return in_order(low, high)
+    return exp.Or(this=in_order(low, high), expression=in_order(high, low))
 
 
 def _number(text: str) -> int | float:
     try:
         return int(text) if text.isdecimal() and len(text) < 300 else float(text)  # 300 digits fit a double
-    except ValueError:  # the parser takes 1e and 1e-0.5 for numbers
+    except ValueError:  # the parser accepts 1e and 1e-0.5 as numbers
         raise QueryError(f"{quoted(text)} is not a number. Write it like 1500, 0.5 or 1.5e3.") from None
 
 
@@ -319,7 +336,7 @@ def _shown(node: Any) -> str:
 
 
 def _told(problem: str) -> str:
-    """What the parser complains of, without the names of its classes."""
+    """The parser's message without the names of its classes."""
     first_line = re.sub(r"\x1b\[[0-9]*m", "", problem).splitlines()[0] if problem else "unreadable"
     first_line = re.sub(
         r"^Required keyword: '\w+' missing for <class '[\w.]+'>", "a part is missing", first_line

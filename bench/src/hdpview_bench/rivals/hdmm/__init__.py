@@ -1,11 +1,11 @@
 """HDMM, the high-dimensional matrix mechanism (McKenna, Miklau, Hay, Machanavajjhala: PVLDB 11(10), 2018),
 purely ε-private.
 
-For a workload known beforehand it searches, without looking at data, for queries whose noisy answers let the
-workload be answered best, measures those, and fits all measurements at once by least squares. Its templates
-are the paper's: p-Identity strategies for each attribute, products of them, unions of products, and weighted
-marginals; here they are one family (`algebra.py`), searched as a whole. Weights are rounded to whole numbers,
-so that noise can be discrete. The expected error is known exactly, data or no data.
+For a workload known beforehand, it searches without the data for the queries whose noisy answers determine
+the workload's answers best. It measures those and fits all measurements at once by least squares. Its
+templates are the paper's: p-Identity strategies for each attribute, products of them, unions of products, and
+weighted marginals. Here they are one family (`algebra.py`), searched as a whole. Weights are rounded to whole
+numbers, so that noise can be discrete. The expected error is known exactly without data.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hdpview.counts.protocol import Counts
+from hdpview.counts.exact_statistics import Counts
 from hdpview.domain import Schema
-from hdpview.domain.tables import TableShape
+from hdpview.domain.table_shapes import TableShape
 from hdpview.errors import MethodError, unknown_name
 from hdpview.methods.protocol import Engine, Method, Progress
 from hdpview.privacy.budget import exact_epsilon
@@ -28,7 +28,7 @@ from hdpview_bench.rivals.hdmm.workload import workload_named
 from hdpview_bench.workloads import WORKLOADS, n_attributes_of
 
 MOST_MEASUREMENTS = 2**22
-MOST_CODES = 512  # of an attribute: strategies are searched with dense matrices of its codes
+MOST_CODES = 512  # codes of an attribute; strategies are searched with dense matrices over its codes
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Hdmm(Method):
             raise MethodError(unknown_name("workload", str(self.workload), WORKLOADS, "The workloads are"))
 
     def why_infeasible(self, schema: Schema, epsilon: float) -> str | None:
-        """Its measurements must fit in memory; its search and its expected error need no such limit."""
+        """Its measurements must fit in memory. Its search and its expected error need no such limit."""
         k = n_attributes_of(self.workload)
         if k > len(schema):
             return (
@@ -90,7 +90,7 @@ class Hdmm(Method):
         return fit(strategy, noisy_tables, strategy.weights(epsilon))
 
     def expected_rmse(self, workload: str, schema: Schema, epsilon: float) -> float:
-        """With the strategy for this method's own workload; infinite for what it does not measure."""
+        """Uses the strategy for this method's workload; infinite for questions that it does not measure."""
         strategy = self._strategy(schema, epsilon)
         return math.sqrt(
             strategy.mean_squared_error(workload_named(workload, schema.sizes), exact_epsilon(epsilon))

@@ -24,7 +24,7 @@ from hdpview_bench.rivals.hdmm.workload import Workload
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Set = tuple[int, ...]
-_LEAST = 1e-300  # stands for a part of the workload that is not there
+_LEAST = 1e-300  # a part of the workload that does not exist
 
 
 def subsets(attributes: Set, most: int | None = None) -> Iterable[Set]:
@@ -44,7 +44,7 @@ class Slopes:
 
 
 class Algebra:
-    """Sets that are measured, sets that are asked about, and their common subsets b."""
+    """Measured sets, queried sets, and their common subsets b."""
 
     def __init__(self, workload: Workload, measured: list[Set]) -> None:
         d = len(workload.sizes)
@@ -64,8 +64,8 @@ class Algebra:
         """Λ_b / Π s for each part, shape (n_parts,)."""
         of_set, of_part = self._measured_pairs
         amount = weights * np.exp(-self._in_measured @ log_s)
-        found: Floats = np.bincount(of_part, amount[of_set], len(self.parts)).astype(np.float64)
-        return found
+        summed: Floats = np.bincount(of_part, amount[of_set], len(self.parts)).astype(np.float64)
+        return summed
 
     def error(self, weights: Floats, logs: Floats) -> tuple[float, Slopes]:
         """Mean squared error and its derivatives. weights: (n_measured,); logs: log s, log ρ, log γ of each
@@ -111,10 +111,10 @@ def slopes_of_errors(errors: Floats, of_logs: Floats) -> Floats:
 
 def _pairs(sets: list[Set], number: dict[Set, int], k: int) -> tuple[Ints, Ints]:
     """All (set, part) with the part inside the set, as two arrays of numbers."""
-    found = [
+    pairs = [
         (i, number[part]) for i, chosen in enumerate(sets) for part in subsets(chosen, k) if part in number
     ]
-    return np.array([i for i, _ in found], dtype=np.int64), np.array([j for _, j in found], dtype=np.int64)
+    return np.array([i for i, _ in pairs], dtype=np.int64), np.array([j for _, j in pairs], dtype=np.int64)
 
 
 def _membership(sets: list[Set], d: int) -> Floats:

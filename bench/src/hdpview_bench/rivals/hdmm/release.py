@@ -1,4 +1,4 @@
-"""What HDMM releases: the least-squares fit of its measurements, where the fit is a division."""
+"""HDMM's release: the least-squares fit of its measurements, in a basis in which the fit is a division."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FittedRelease:
         return np.ascontiguousarray(table.transpose([asked.index(i) for i in attributes]))
 
     def answer(self, boxes: CodeBoxes) -> Floats:
-        found = np.zeros(len(boxes))
+        answers = np.zeros(len(boxes))
         for q in range(len(boxes)):
             asked = boxes.attribute[q].tolist()
             place = {}
@@ -49,8 +49,8 @@ class FittedRelease:
                     value = self.parts[part]
                     for i in part:
                         value = np.tensordot(place[i][1:], value, axes=1)
-                    found[q] += float(value) * math.prod(place[i][0] for i in asked if i not in part)
-        return found
+                    answers[q] += float(value) * math.prod(place[i][0] for i in asked if i not in part)
+        return answers
 
 
 def along(matrix: Floats, table: Floats, axis: int) -> Floats:

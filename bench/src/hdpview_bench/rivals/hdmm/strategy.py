@@ -1,4 +1,4 @@
-"""A strategy that can be run: whole weights, exact shares of the budget, exact expected error."""
+"""A strategy that can be executed: whole weights, exact shares of the budget, exact expected error."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from hdpview_bench.rivals.hdmm.workload import Workload, workload_named
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-# of a weight; of a product of weights, so that sums of 2^32 records stay within 63 bits
-_BITS, _MOST_BITS = (10, 30)
+# Maximum bits of a weight.
+_BITS = 10
+# Maximum bits of a product of weights, so that sums of 2^32 records stay within 63 bits.
+_MOST_BITS = 30
 _SHARE_UNITS = 2**40
 _LARGEST_EXPONENT = 300.0
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """What is measured of one attribute: each code times a whole weight, and whole-weighted sums of codes.
-
-    single: shape (size,); sums: shape (p, size); every column of both together sums to `scale`, the most that
-        one record changes.
+    """The measurement of one attribute: each code times a whole weight, and whole-weighted sums of codes.
+    single: shape (size,); sums: shape (p, size). Every column of both together sums to `scale`, the most that
+    one record changes.
     """
 
     single: Ints
@@ -59,8 +60,8 @@ class Factor:
         ones = np.linalg.solve(lower, np.ones(len(lower)))
         frame, _ = np.linalg.qr(np.column_stack([ones, np.eye(len(lower))]))
         frame[:, 0] *= math.copysign(1.0, float(frame[:, 0] @ ones))
-        found: Floats = np.linalg.solve(lower.T, frame)
-        return found
+        solved: Floats = np.linalg.solve(lower.T, frame)
+        return solved
 
     @cached_property
     def running(self) -> Floats:
@@ -70,9 +71,7 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class Strategy:
-    """Sets of attributes to measure, the share of the budget of each (exact, sum 1), and what is measured of
-    each attribute.
-    """
+    """Sets of attributes to measure, the exact share of the budget of each, and the queries per attribute."""
 
     measured: tuple[Set, ...]
     shares: tuple[Fraction, ...]
@@ -83,20 +82,20 @@ class Strategy:
         return sum(math.prod(self.factors[i].n_rows for i in chosen) for chosen in self.measured)
 
     def sensitivity(self, chosen: Set) -> int:
-        """What one record changes, over all measurements of a set."""
+        """The most that one record changes, over all measurements of a set."""
         return math.prod(self.factors[i].scale for i in chosen)
 
     def weights(self, epsilon: Fraction) -> Floats:
         """One over the variance of each set's noise, in shares of the scale: 1/(2·sinh²(ε/2))."""
-        found = []
+        weights = []
         for chosen, share in zip(self.measured, self.shares, strict=True):
             scale = self.sensitivity(chosen)
             half = min(float(share * epsilon / scale) / 2, _LARGEST_EXPONENT)
-            found.append(2.0 * math.sinh(half) ** 2 * float(scale) ** 2)
-        return np.array(found)
+            weights.append(2.0 * math.sinh(half) ** 2 * float(scale) ** 2)
+        return np.array(weights)
 
     def mean_squared_error(self, workload: Workload, epsilon: Fraction) -> float:
-        """Over the questions of a workload; infinite where some are not measured at all."""
+        """Over the questions of a workload; infinite if some are not measured at all."""
         errors = np.array(
             [
                 errors_of(factor.matrix, overlap)
@@ -112,7 +111,7 @@ class Strategy:
 
 @lru_cache(maxsize=64)
 def strategy_for(workload_name: str, sizes: tuple[int, ...], epsilon: Fraction) -> Strategy:
-    """The strategy with the least expected error at this budget; measuring every cell is a choice."""
+    """The strategy with the least expected error at this budget; measuring every cell is one candidate."""
     workload = workload_named(workload_name, sizes)
     everything = Plan(
         (tuple(range(len(sizes))),), np.ones(1), tuple(np.eye(size) for size in sizes), math.inf

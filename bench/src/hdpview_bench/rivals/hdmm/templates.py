@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-_LARGEST_PARAMETER = 1e4
+# Maximum square root of a parameter; with larger ones, differences of nearly equal doubles vanish.
+LARGEST_ROOT = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +33,11 @@ class Template:
     def theta(self) -> Floats:
         return self.roots**2
 
-    @property
-    def is_sound(self) -> bool:
-        """Whether doubles can carry the difference between nearly equal numbers at these parameters."""
-        return bool((self.theta <= _LARGEST_PARAMETER).all())
-
     def matrix(self) -> Floats:
         """The strategy, shape (size + p, size), columns of sum 1."""
         size = self.roots.shape[1]
-        found: Floats = np.vstack([np.eye(size), self.theta]) / (1 + self.theta.sum(axis=0))
-        return found
+        columns: Floats = np.vstack([np.eye(size), self.theta]) / (1 + self.theta.sum(axis=0))
+        return columns
 
     def errors(self) -> tuple[Floats, Callable[[Floats], Floats]]:
         """(s, t, h), and the function that turns their derivatives of some number into those of the roots."""
@@ -53,7 +49,7 @@ class Template:
         whole = column * (inner @ column)  # X1
         shared = overlap @ whole
         scaled = column[:, None] * overlap * column
-        found = np.array([whole.sum(), (inner * scaled).sum(), whole @ shared])
+        terms = np.array([whole.sum(), (inner * scaled).sum(), whole @ shared])
 
         def pull_back(of_errors: Floats) -> Floats:
             of_s, of_t, of_h = of_errors
@@ -64,7 +60,7 @@ class Template:
             by_roots: Floats = 2 * self.roots * of_theta
             return by_roots
 
-        return found, pull_back
+        return terms, pull_back
 
 
 def errors_of(matrix: Floats, overlap: Floats) -> Floats:
@@ -75,15 +71,15 @@ def errors_of(matrix: Floats, overlap: Floats) -> Floats:
 
 
 def default_rows(size: int) -> int:
-    """How many weighted sums a strategy has: about one for sixteen codes, and two at least."""
+    """Number of weighted sums of a strategy: about one per sixteen codes, at least two."""
     return max(2, size // 16 + 1)
 
 
 def whole_numbers(matrix: Floats, size: int, bits: int) -> NDArray[np.int64]:
-    """A strategy with whole weights and columns of sum 2^bits, near 2^bits times this one: noise is for whole
-    numbers.
+    """A strategy with whole weights and columns of sum 2^bits, near 2^bits times this one, because noise is
+    discrete.
 
-    What rounding of the sums takes or leaves in a column, its single code makes up for.
+    The weight of the single code compensates for what rounding changes in a column.
     """
     sums = np.round(matrix[size:] * 2**bits).astype(np.int64)
     sums = sums[sums.any(axis=1)]

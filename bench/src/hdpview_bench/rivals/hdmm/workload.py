@@ -1,9 +1,9 @@
-"""A workload as HDMM sees it: which sets of attributes are asked about how often, and how questions on one
+"""A workload as HDMM needs it: how often each set of attributes is queried, and how questions on one
 attribute overlap.
 
-A question is a product of one vector per attribute: a range where it is asked about, all ones elsewhere. The
-mean squared error of any strategy depends on the workload only through the mean of q·qᵀ over its questions,
-which is a sum of products: over sets S of attributes, P(S) · ⊗_{i∈S} Gᵢ · ⊗_{i∉S} (all ones).
+A question is a product of one vector per attribute: a range if it is queried, all ones otherwise. The mean
+squared error of any strategy depends on the workload only through the mean of q·qᵀ over its questions, which
+is a sum of products: over sets S of attributes, P(S) · ⊗_{i∈S} Gᵢ · ⊗_{i∉S} (all ones).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Sets of attributes, how often each is asked about (shape (n_sets,), sum 1), and per attribute the mean
-    of q·qᵀ (size, size).
+    """Sets of attributes, how often each is queried (shape (n_sets,), sum 1), and per attribute the mean of
+    q·qᵀ (size, size).
     """
 
     sizes: tuple[int, ...]
@@ -38,7 +38,7 @@ class Workload:
 
 
 def workload_named(name: str, sizes: tuple[int, ...]) -> Workload:
-    """One of the paper's workloads, as `query/workloads.py` draws from it."""
+    """One of the paper's workloads, as `workloads.py` draws from it."""
     kind, k = kind_for(name, sizes)
     sets = list(combinations(range(len(sizes)), k))
     per_attribute = {"random": np.ones(len(sizes)), "range": np.array([n * (n + 1) / 2 for n in sizes])}
@@ -51,15 +51,15 @@ def _all_ranges(n: int) -> Floats:
     """Every range of n codes once: how many, as a share, hold both of two codes."""
     code = np.arange(n)
     low, high = np.minimum.outer(code, code), np.maximum.outer(code, code)
-    found: Floats = (low + 1) * (n - high) / (n * (n + 1) / 2)
-    return found
+    overlap: Floats = (low + 1) * (n - high) / (n * (n + 1) / 2)
+    return overlap
 
 
 def _prefixes(n: int) -> Floats:
     """Every prefix of n codes once."""
     code = np.arange(n)
-    found: Floats = (n - np.maximum.outer(code, code)) / n
-    return found
+    overlap: Floats = (n - np.maximum.outer(code, code)) / n
+    return overlap
 
 
 def _random_ranges(n: int) -> Floats:
@@ -68,8 +68,10 @@ def _random_ranges(n: int) -> Floats:
     """
     code = np.arange(n)
     low, high = np.minimum.outer(code, code), np.maximum.outer(code, code)
-    found: Floats = 1 - ((n - 1 - low) / n) ** 2 - (high / n) ** 2 + (np.maximum(high - low - 1, 0) / n) ** 2
-    return found
+    overlap: Floats = (
+        1 - ((n - 1 - low) / n) ** 2 - (high / n) ** 2 + (np.maximum(high - low - 1, 0) / n) ** 2
+    )
+    return overlap
 
 
 def _single_codes(n: int) -> Floats:

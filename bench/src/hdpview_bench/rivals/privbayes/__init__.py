@@ -2,15 +2,15 @@
 domain.
 
 A Bayesian network is chosen by the exponential mechanism with the paper's score R for attributes of many
-values; the joint counts of each attribute with its parents get noise; records are drawn from the conditional
-distributions. How many parents an attribute has follows from θ-usefulness: a table may have so many cells
-that their average count is θ times the noise.
+values. The joint counts of each attribute and its parents get noise, and records are drawn from the
+conditional distributions. θ-usefulness limits the number of parents: the average count of a table must be at
+least θ times the noise.
 
-Where this differs from the paper: neighbours differ by one record added or removed, so each of the d tables
-has sensitivity 1 and noise of scale d/ε₂, and θ-usefulness allows n·ε₂/(dθ) cells. The number of records is
-not public: a hundredth of the budget buys a noisy one. Tables become non-negative by projection on the known
-total, which keeps more than cutting off and rescaling. More records are drawn than there are, each with the
-weight that makes up for it: less is left to chance.
+Differences from the paper: neighbours differ by one record added or removed, so each of the d tables has
+sensitivity 1 and noise of scale d/ε₂, and θ-usefulness allows n·ε₂/(dθ) cells. The number of records is not
+public: a hundredth of the budget buys a noisy one. Tables become non-negative by projection onto the known
+total, which preserves more than truncating and rescaling. More records are drawn than there are, with
+correspondingly smaller weights, which reduces sampling error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from hdpview_bench.rivals.privbayes.synthesis import best_total, conditional, sy
 from hdpview_bench.rivals.records import RecordRelease
 
 _TOTAL_SHARE = Fraction(1, 100)
-_FEWEST_RECORDS, _MOST_RECORDS = 2**18, 2**22
+_FEWEST_RECORDS = 2**18
+_MOST_RECORDS = 2**22
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Which parents an attribute may have: all that its table can afford. Public knowledge alone goes in.
+"""The parents that an attribute may have: all sets whose table is affordable. Uses public knowledge only.
 
-A parent may be taken as it is or more coarsely: at level l, runs of 2^l neighbouring codes count as one (the
-paper's taxonomy trees, for codes in order). A set of parents is worth considering if the table of child and
-parents has at most `most_cells` cells, and if nothing finer has too: neither a parent at a lower level nor
-one parent more.
+A parent may be used as it is or more coarsely: at level l, runs of 2^l neighbouring codes count as one (the
+paper's taxonomy trees, for codes in order). A set of parents is a candidate if the table of child and parents
+has at most `most_cells` cells, and if no finer set does: neither a parent at a lower level nor one more
+parent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Parent = tuple[int, int]  # attribute, level
 Parents = tuple[Parent, ...]
 
 MOST_PARENTS = 4
-MOST_CANDIDATES = 20_000  # of one network; fewer parents are allowed where there would be more
+MOST_CANDIDATES = 20_000  # maximum number of candidates of one network; with more, fewer parents are allowed
 
 
 def size_at(size: int, level: int) -> int:
@@ -23,7 +23,7 @@ def size_at(size: int, level: int) -> int:
 
 
 def n_levels(size: int) -> int:
-    """Levels at which an attribute still has two values or more; 1 at least."""
+    """Levels at which an attribute still has at least two values; at least 1."""
     return max(1, (size - 1).bit_length())
 
 
@@ -71,7 +71,7 @@ def _is_maximal(
 
 
 def affordable_degree(sizes: Sequence[int], most_cells: float) -> int:
-    """The most parents per attribute for which all candidates of a network can be looked at."""
+    """The maximum number of parents per attribute for which all candidates of a network can be scored."""
     for most_parents in range(min(MOST_PARENTS, len(sizes) - 1), 1, -1):
         n_candidates = 0
         for child, size in enumerate(sizes):

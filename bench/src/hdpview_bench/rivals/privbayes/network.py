@@ -36,7 +36,7 @@ class Node:
 
 
 class ExactTables:
-    """Joint counts of attributes of one table. Exact, so for mechanisms alone."""
+    """Joint counts of attributes of one table. Exact, so for mechanisms only."""
 
     def __init__(
         self, exact_codes: NDArray[np.unsignedinteger], exact_counts: Ints, sizes: tuple[int, ...]
@@ -86,13 +86,13 @@ def _joint_counts(columns, counts, chosen, levels, widths):  # type: ignore[no-u
 def choose_network(
     tables: ExactTables, most_cells: float, epsilon: float, randomness: Randomness
 ) -> list[Node]:
-    """Nodes in an order in which parents come before their children; the first is drawn blindly.
+    """Nodes in an order in which parents come before their children. The first is drawn uniformly.
 
     Args:
-        tables: of the table.
+        tables: joint counts of the table.
         most_cells: of the joint table of a child and its parents.
         epsilon: of each of the d − 1 choices.
-        randomness: the build's.
+        randomness: of the build.
     """
     sizes = tables.sizes
     uniform = Draws(randomness.root_key("privbayes network")).uniform(len(sizes))
@@ -110,8 +110,8 @@ def choose_network(
         for node in candidates:
             if node not in scores:
                 scores[node] = tables.exact_score(node)
-        found = np.array([scores[node] for node in candidates])
-        network.append(candidates[_choose(found, epsilon / (2 * SCORE_SENSITIVITY), uniform[turn])])
+        values = np.array([scores[node] for node in candidates])
+        network.append(candidates[_choose(values, epsilon / (2 * SCORE_SENSITIVITY), uniform[turn])])
     return network
 
 

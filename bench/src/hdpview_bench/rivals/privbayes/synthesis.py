@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 def best_total(
     noisy_total: float, noisy_tables: list[Ints], total_variance: float, cell_variance: float
 ) -> float:
-    """The number of records, from its count and the sums of all tables, by precision; 1 at least."""
+    """The number of records, from its count and the sums of all tables, weighted by precision; at least 1."""
     totals = [noisy_total, *(float(table.sum()) for table in noisy_tables)]
     precision = [1 / total_variance, *(1 / (cell_variance * table.size) for table in noisy_tables)]
     return max(1.0, float(np.average(totals, weights=precision)))
@@ -25,7 +25,8 @@ def best_total(
 def conditional(noisy_table: Ints, total: float) -> Floats:
     """P(child | parents), rows of sum 1, from a noisy joint table (n_parent_cells, size of child).
 
-    The nearest non-negative table with the known total; rows without records follow all rows together.
+    The nearest non-negative table with the known total. Rows without records get the distribution of all
+    rows.
     """
     table = project_to_simplex(noisy_table.astype(np.float64).reshape(-1), total).reshape(noisy_table.shape)
     overall = table.sum(axis=0) / table.sum()

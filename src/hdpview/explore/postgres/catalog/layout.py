@@ -1,89 +1,93 @@
-"""What the catalogue says: the views as tables, their attributes as columns, types and comments.
+"""Contents of the catalogue: views as tables, attributes as columns, types and comments.
 
-The layout of the tables, `relations.txt` and `types.txt`, lists what PostgreSQL 15 itself answers about its
-own catalogue: a relation per line with its number, its kind and its columns; a type per line. `defaults.txt`
-has the values that are the same in all rows of a table; `derived.sql` fills the tables from the rows here.
+`relations.txt` and `types.txt` hold what PostgreSQL 15 answers about its own catalogue. The first has one
+relation per line: its number, kind and columns, each with its value if that is the same in all rows. The
+second has one type per line. `derived.sql` makes all other tables from those that are filled here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from hdpview.domain import Attribute, Datetime, Integer, Ordered, calendar
 from hdpview.explore.postgres import types as t
+from hdpview.explore.postgres.settings import first_settings
 from hdpview.explore.postgres.types import PgType
 from hdpview.pview import PView
-from hdpview.query.evaluate.database import sql_type
+from hdpview.query.evaluate.database import quote, sql_type
 
-# The first number that PostgreSQL gives to what users make.
+if TYPE_CHECKING:
+    import duckdb
+
+# The first number that PostgreSQL gives to objects of users.
 FIRST_VIEW = 16_384
+# Maximum number of arguments of the functions in functions.txt, whose results do not depend on arguments.
+_MAX_ARGUMENTS = 5
 _TYPE_COLUMNS = (
     "oid typname typlen typbyval typtype typcategory typispreferred typrelid typelem typarray typalign "
     "typstorage typinput typoutput typreceive typsend"
 )
-Row = dict[str, Any]
+Columns = dict[str, dict[str, PgType]]
 
 
-@dataclass(frozen=True)
-class Relation:
-    """A table of the catalogue. columns: names and names of types, in order."""
-
-    schema: str
-    name: str
-    oid: int
-    kind: str
-    columns: tuple[tuple[str, str], ...]
-
-
-@cache
-def system_relations() -> dict[str, Relation]:
-    """All tables of the catalogue, by name with the schema."""
-    relations = {}
-    for line in t.lines_of("relations.txt"):
-        key, oid, kind, *columns = line.split(" ")
-        pairs = tuple((column, of) for column, of in (each.split(":") for each in columns))
-        schema, name = key.split(".")
-        relations[key] = Relation(schema, name, int(oid), kind, pairs)
-    return relations
-
-
-@cache
-def defaults() -> dict[str, dict[str, str]]:
-    """Of each table the values that are the same in all its rows."""
-    lines = (line.split(" ") for line in t.lines_of("defaults.txt"))
-    return {key: dict(pair.split("=") for pair in pairs) for key, *pairs in lines}
-
-
-def rows(views: Mapping[str, PView]) -> dict[str, list[Row]]:
-    """Rows of pg_type and pg_description, and of the tables from which derived.sql makes the others."""
+def fill(database: duckdb.DuckDBPyConnection, views: Mapping[str, PView]) -> Columns:
+    """Create the catalogue, and for each view an empty table of records. Returns columns by table."""
     relations, attributes, comments = [], [], []
-    for each in system_relations().values():
-        relations.append(
-            {"oid": each.oid, "name": each.name, "schema": each.schema, "kind": each.kind, "n": -1.0}
-        )
-        attributes += [
-            {"oid": each.oid, "number": i, "name": name, "type": kind, "is_not_null": False}
-            for i, (name, kind) in enumerate(each.columns, 1)
-        ]
+    columns: Columns = {}
+    for line in t.lines_of("relations.txt"):
+        key, written_oid, kind, *parts = line.split(" ")
+        oid = int(written_oid)
+        schema, name = key.split(".")
+        relations.append({"oid": oid, "name": name, "schema": schema, "kind": kind, "n": -1.0})
+        definitions, columns[key] = [], {}
+        for number, part in enumerate(parts, 1):
+            column, is_fixed, value = part.partition("=")
+            column, _, type_name = column.partition(":")
+            columns[key][column] = t.BY_NAME.get(type_name, t.TEXT)
+            default = f" DEFAULT '{value}'" if is_fixed else ""
+            definitions.append(f"{quote(column)} {t.duckdb_type(columns[key][column])}{default}")
+            row = {"oid": oid, "number": number, "name": column, "type": type_name, "is_not_null": False}
+            attributes.append(row)
+        database.execute(f"CREATE TABLE {quote(key)} ({', '.join(definitions)})")
     for oid, (name, view) in enumerate(views.items(), FIRST_VIEW):
         n = max(0.0, round(view.count(None).estimate))
         relations.append({"oid": oid, "name": name, "schema": "public", "kind": "r", "n": n})
         comments.append({"objoid": oid, "objsubid": 0, "description": _view_comment(view)})
-        for i, attribute in enumerate(view.schema, 1):
-            row = {"oid": oid, "number": i, "name": attribute.name, "type": column_type(attribute).name}
+        kinds = columns[f"public.{name}"] = {each.name: column_type(each) for each in view.schema}
+        for number, attribute in enumerate(view.schema, 1):
+            row = {"oid": oid, "number": number, "name": attribute.name, "type": kinds[attribute.name].name}
             attributes.append({**row, "is_not_null": not attribute.nullable})
-            comments.append({"objoid": oid, "objsubid": i, "description": _column_comment(attribute)})
-    return {
-        "pg_catalog.pg_type": [
-            dict(zip(_TYPE_COLUMNS.split(), values, strict=True)) for values in t.catalogued()
-        ],
-        "pg_catalog.pg_description": comments,
-        "relations": relations,
-        "attributes": attributes,
-    }
+            comments.append({"objoid": oid, "objsubid": number, "description": _column_comment(attribute)})
+        parts = [f"{quote(column)} {t.duckdb_type(kind)}" for column, kind in kinds.items()]
+        database.execute(f"CREATE TABLE {quote(f'public.{name}')} ({', '.join(parts)})")
+    types = [dict(zip(_TYPE_COLUMNS.split(), values, strict=True)) for values in t.CATALOGUED]
+    settings = [
+        {"name": name, "setting": value, "short_desc": meaning}
+        for name, (value, meaning) in first_settings().items()
+    ]
+    database.execute("\n".join(t.lines_of("macros.sql")))
+    for line in t.lines_of("functions.txt"):
+        value, *names = line.split()
+        calls = ", ".join(
+            f"({', '.join(f'a{i}' for i in range(n))}) AS {value}" for n in range(_MAX_ARGUMENTS)
+        )
+        database.execute("".join(f"CREATE MACRO {name}{calls};" for name in names))
+    _insert(database, "relations", relations)
+    _insert(database, "attributes", attributes)
+    _insert(database, "pg_catalog.pg_type", types)
+    _insert(database, "pg_catalog.pg_description", comments)
+    _insert(database, "pg_catalog.pg_settings", settings)
+    database.execute("\n".join(t.lines_of("derived.sql")))
+    return columns
+
+
+def _insert(database: duckdb.DuckDBPyConnection, table: str, rows: list[dict[str, Any]]) -> None:
+    database.register("incoming", pa.Table.from_pylist(rows))
+    database.execute(f"INSERT INTO {quote(table)} BY NAME SELECT * FROM incoming")
+    database.unregister("incoming")
 
 
 def column_type(attribute: Attribute) -> PgType:
@@ -94,7 +98,7 @@ def column_type(attribute: Attribute) -> PgType:
 
 
 def _view_comment(view: PView) -> str:
-    """What is protected and how to read answers."""
+    """A comment on a view: what is protected and how to read answers."""
     manifest = view.manifest
     warning = "" if manifest.is_private else "NOT PRIVATE: " + "; ".join(manifest.not_private_because) + ". "
     return (
@@ -105,10 +109,10 @@ def _view_comment(view: PView) -> str:
 
 
 def _column_comment(attribute: Attribute) -> str:
-    """What the column holds, how its bins lie, and where other values went."""
+    """The contents of a column, its bins, and the code of all other values."""
     bins = ""
     if isinstance(attribute, Ordered) and not (isinstance(attribute, Integer) and attribute.every == 1):
         first = attribute.edges[0].item()
-        shown = calendar.moment(first).date() if isinstance(attribute, Datetime) else f"{first:g}"
-        bins = f" In {attribute.n_values:,} bins from {shown} on; a group is named by the start of its bin."
+        start = calendar.moment(first).date() if isinstance(attribute, Datetime) else f"{first:g}"
+        bins = f" In {attribute.n_values:,} bins from {start} on; a group is named by the start of its bin."
     return f"{attribute.span()}.{bins} In the table before: {attribute.describe_fallbacks()}."

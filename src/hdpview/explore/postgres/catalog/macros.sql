@@ -1,5 +1,9 @@
 -- Functions of PostgreSQL that clients call when they look at the catalogue, as DuckDB macros.
--- getvariable('session') holds version, database, username, pid, started and settings (a map) of one session.
+-- getvariable('pid') and getvariable('settings'), a map, are those of one session.
+
+-- Relations and their columns, from which derived.sql makes tables
+CREATE TABLE relations (oid UINTEGER, name VARCHAR, schema VARCHAR, kind VARCHAR, n DOUBLE);
+CREATE TABLE attributes (oid UINTEGER, number SMALLINT, name VARCHAR, type VARCHAR, is_not_null BOOLEAN DEFAULT false);
 
 -- Names as PostgreSQL shows them, and every name that a cast to regclass or regtype may give; see derived.sql
 CREATE TABLE relation_titles (oid UINTEGER, title VARCHAR);
@@ -8,21 +12,23 @@ CREATE TABLE type_titles (oid UINTEGER, title VARCHAR);
 CREATE TABLE type_names (oid UINTEGER, name VARCHAR);
 
 -- The session
-CREATE MACRO version() AS getvariable('session').version;
-CREATE MACRO current_database() AS getvariable('session').database;
-CREATE MACRO current_catalog() AS getvariable('session').database;
-CREATE MACRO pg_session_user() AS getvariable('session').username;
+CREATE MACRO version() AS
+    'PostgreSQL ' || getvariable('settings')['server_version'] || ' (hdpview: a differentially private view, read-only)';
+CREATE MACRO current_database() AS 'hdpview';
+CREATE MACRO current_user() AS getvariable('settings')['session_authorization'];
 CREATE MACRO current_schema() AS 'public';
 CREATE MACRO current_schemas(implicit) AS CASE WHEN implicit THEN ['pg_catalog', 'public'] ELSE ['public'] END;
-CREATE MACRO pg_backend_pid() AS getvariable('session').pid;
-CREATE MACRO pg_postmaster_start_time() AS getvariable('session').started;
-CREATE MACRO pg_conf_load_time() AS getvariable('session').started;
-CREATE MACRO set_config(name, value, is_local) AS value;
+CREATE MACRO pg_backend_pid() AS getvariable('pid');
+CREATE MACRO pg_postmaster_start_time() AS now();
+CREATE MACRO pg_conf_load_time() AS now();
+CREATE MACRO set_config(name, value, is_local) AS CASE
+    WHEN name LIKE 'hdpview.%' THEN error('hdpview: Change settings of hdpview by SET.') ELSE value
+END;
 CREATE MACRO clock_timestamp() AS now();
 CREATE MACRO statement_timestamp() AS now();
 CREATE MACRO current_setting(name) AS coalesce(
-    getvariable('session').settings[lower(name)], error('unrecognized configuration parameter: ' || name)
-), (name, missing_ok) AS getvariable('session').settings[lower(name)];
+    getvariable('settings')[lower(name)], error('hdpview: Unknown setting ''' || name || '''. SHOW ALL lists the settings.')
+), (name, missing_ok) AS getvariable('settings')[lower(name)];
 
 -- Names and numbers of relations, types and schemas
 CREATE MACRO quote_ident(name) AS CASE
@@ -57,11 +63,11 @@ CREATE MACRO regtype_name(number) AS coalesce(
 CREATE MACRO regnamespace_name(number) AS coalesce(
     (SELECT nspname FROM "pg_catalog.pg_namespace" WHERE oid = number), CAST(number AS VARCHAR)
 );
-CREATE MACRO regrole_name(number) AS CASE WHEN number IS NOT NULL THEN getvariable('session').username END;
+CREATE MACRO regrole_name(number) AS CASE WHEN number IS NOT NULL THEN current_user() END;
 CREATE MACRO format_type(number, modifier) AS CASE
     WHEN number IS NOT NULL THEN coalesce((SELECT title FROM type_titles WHERE oid = number), '???')
 END;
-CREATE MACRO pg_get_userbyid(number) AS getvariable('session').username;
+CREATE MACRO pg_get_userbyid(number) AS current_user();
 CREATE MACRO obj_description(number) AS (
     SELECT description FROM "pg_catalog.pg_description" WHERE objoid = number AND objsubid = 0
 ), (number, relation) AS (

@@ -1,7 +1,7 @@
-"""PostgreSQL's SQL over the catalogue in DuckDB's words.
+"""Translate PostgreSQL's SQL over the catalogue into DuckDB's.
 
-sqlglot translates the grammar. What is left: schemas become parts of names, reg… types become numbers that
-are shown as names, every output gets the name that PostgreSQL gives it. Functions are macros (macros.sql).
+sqlglot translates the grammar. The rest happens here: schemas become parts of names, reg… types become
+numbers that are shown as names, and outputs get PostgreSQL's names. Functions are macros (macros.sql).
 """
 
 from __future__ import annotations
@@ -15,35 +15,22 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from hdpview.explore.postgres import types as t
 from hdpview.explore.postgres.names import (
     alias_of,
-    compared_array,
     is_common_table,
     name_outputs,
     output_name,
     type_of_cast,
 )
-from hdpview.explore.postgres.parameter_values import array_items
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
 from hdpview.query.evaluate.dialects import to_duckdb
+from hdpview.query.question.where import parse
 
-_OPERATORS: dict[str, type[exp.Expr]] = dict(
-    zip(
-        ("~", "~*", "~~", "~~*", "=", "<>", "||"),
-        (exp.RegexpLike, exp.RegexpILike, exp.Like, exp.ILike, exp.EQ, exp.NEQ, exp.DPipe),
-        strict=True,
-    )
-)
-_DUCKDB_NAMES = (
-    dict.fromkeys(("json_build_object", "jsonb_build_object"), "json_object")
-    | dict.fromkeys(("json_agg", "jsonb_agg"), "json_group_array")
-    | dict.fromkeys(("to_jsonb", "row_to_json"), "to_json")
-)
 _SESSION_USERS = ("user", "current_role", "session_user")
-# xmin, the transaction that wrote a row: a column that every table of PostgreSQL has and no list shows.
+# xmin, the transaction that wrote a row, is a hidden column of every PostgreSQL table.
 _FIRST_TRANSACTION = 1
 
 
 class Translator:
-    """Translates statements. table_key: the name in DuckDB of a table of the catalogue; None for others."""
+    """Translates statements. table_key: returns a catalogue table's name in DuckDB; None for others."""
 
     def __init__(self, table_key: Callable[[exp.Table], str | None]) -> None:
         self._table_key = table_key
@@ -83,7 +70,7 @@ class Translator:
         return exp.Table(this=name, alias=alias_of(node), joins=node.args.get("joins"))
 
     def _fill_system_columns(self, tree: exp.Expr) -> None:
-        """c.tableoid is the number of the table that c stands for."""
+        """Replace c.tableoid by the number of the table that c stands for."""
         for column in list(tree.find_all(exp.Column)):
             select = column.parent_select
             if column.name == "xmin":
@@ -100,7 +87,7 @@ class Translator:
 
 
 def _show_names(tree: exp.Expr) -> None:
-    """Numbers that stand for names, such as 'adult'::regclass, are names in the result and in texts."""
+    """Show numbers of objects, such as 'adult'::regclass, by name in results and texts."""
     for select in _results_of(tree):
         for item in select.expressions:
             _show_name(item.unalias())
@@ -121,7 +108,7 @@ def _show_name(node: exp.Expr) -> None:
 
 
 def written_names(tree: exp.Expr) -> list[str]:
-    """Names of the outputs as the statement writes them; empty where only a table knows them."""
+    """Names of the outputs as the statement writes them; empty if they come from SELECT *."""
     results = _results_of(normalize_identifiers(tree.copy(), dialect="postgres"))
     items = results[0].expressions if results else []
     return [] if any(item.is_star for item in items) else [output_name(item) for item in items]
@@ -139,7 +126,7 @@ def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
 
 
 def _rows_of_function(node: exp.Table) -> exp.Expr:
-    """FROM generate_series(1, 3) AS i: the one column has the name of the table."""
+    """Give the column of FROM generate_series(1, 3) AS i the name of the table."""
     alias = node.args.get("alias")
     name = node.alias or output_name(node.this)
     columns = list(alias.columns) if alias is not None else []
@@ -151,43 +138,27 @@ def _rows_of_function(node: exp.Table) -> exp.Expr:
 
 
 def _dot(node: exp.Expr) -> exp.Expr:
-    """pg_catalog.version() is version()."""
+    """Rewrite pg_catalog.version() as version()."""
     return node.expression if isinstance(node.expression, exp.Func) else node
 
 
 def _column(node: exp.Expr) -> exp.Expr:
-    """pg_catalog.pg_class.oid is pg_class.oid; user is a function without brackets."""
+    """Rewrite pg_catalog.pg_class.oid as pg_class.oid, and functions without brackets, such as user."""
     is_plain = not node.args.get("table") and not node.this.args.get("quoted")
     if is_plain and node.name.lower() in _SESSION_USERS:
-        return _call("pg_session_user")
+        return exp.CurrentUser()
     return exp.Column(this=node.this, table=node.args.get("table")) if node.args.get("db") else node
 
 
 def _operator(node: exp.Expr) -> exp.Expr:
-    """X OPERATOR(pg_catalog.~) y is x ~ y."""
+    """Rewrite x OPERATOR(pg_catalog.~) y as x ~ y."""
     sign = str(node.args["operator"]).rpartition(".")[2]
-    is_negated = sign.startswith("!")
-    made = _OPERATORS.get(sign.removeprefix("!"), exp.EQ)
-    fresh = made(this=node.this, expression=node.expression)
-    return exp.Not(this=exp.Paren(this=fresh)) if is_negated else fresh
-
-
-def _compared(node: exp.Expr) -> exp.Expr:
-    """X = ANY(ARRAY(SELECT …)) is x IN (SELECT …); x = ANY(array) asks for an item of the array."""
-    array = compared_array(node)
-    if array is None:
-        return node
-    inner = array.expressions[0] if isinstance(array, exp.Array) and len(array.expressions) == 1 else array
-    if isinstance(inner, (exp.Select, exp.Subquery, exp.SetOperation)):
-        subquery = inner if isinstance(inner, exp.Subquery) else exp.Subquery(this=inner)
-        fresh: exp.Expr = exp.In(this=node.this, query=subquery)
-    else:
-        fresh = _call("list_contains", array, node.this)
-    return fresh if isinstance(node, exp.EQ) else exp.Not(this=exp.Paren(this=fresh))
+    written = parse(f"(:x {sign} :y)", "postgres")
+    return exp.replace_placeholders(written, x=node.this, y=node.expression)
 
 
 def _concatenated(node: exp.Expr) -> exp.Expr:
-    """An array || NULL is the array, where DuckDB gives NULL."""
+    """Make array || NULL return the array, as in PostgreSQL; DuckDB returns NULL."""
     if isinstance(node.this, exp.Array) or isinstance(node.expression, exp.Array):
         return _call("list_concat", node.this, node.expression)
     return node
@@ -198,19 +169,21 @@ def _cast(node: exp.Expr) -> exp.Expr:
     kind = type_of_cast(node)
     if kind in t.REG_TYPES - {t.REGPROC}:
         return _call(f"to_{kind.name}", node.this)
-    if kind is t.REGPROC and isinstance(node.this, exp.Literal):  # 'pg_catalog.array_in'::regproc
+    if kind == t.REGPROC and isinstance(node.this, exp.Literal):  # 'pg_catalog.array_in'::regproc
         return exp.Literal.string(node.this.name.rpartition(".")[2])
-    if kind.oid in t.ELEMENT_OF and isinstance(node.this, exp.Literal):
-        items = [exp.null() if item is None else exp.Literal.string(item) for item in array_items(node.name)]
-        node.set("this", exp.Array(expressions=items))
     return exp.Cast(this=node.this, to=exp.DataType.build(t.duckdb_type(kind), dialect="duckdb"))
 
 
-def _formatted(node: exp.Expr) -> exp.Expr:
-    """format('%I.%I', a, b) is concat(quote_ident(a), '.', quote_ident(b))."""
+def _function(node: exp.Expr) -> exp.Expr:
+    """Rewrite json_build_object as json_object, and format('%I.b', a) as concat(quote_ident(a), '.b')."""
+    if node.name.lower() == "json_build_object":
+        return _call("json_object", *node.expressions)
+    is_format = isinstance(node, exp.Format)
+    arguments = [node.this, *node.expressions] if is_format else node.expressions
+    if not (is_format or node.name.lower() == "format") or not isinstance(arguments[0], exp.Literal):
+        return node
+    pattern, *values = arguments
     quoted = {"%I": "quote_ident", "%L": "quote_nullable"}
-    values = list(node.expressions if isinstance(node.this, exp.Literal) else node.expressions[1:])
-    pattern = node.this if isinstance(node.this, exp.Literal) else node.expressions[0]
     parts: list[exp.Expr] = []
     for piece in re.split(r"(%[sIL])", pattern.name):
         if not re.fullmatch(r"%[sIL]", piece):
@@ -221,47 +194,17 @@ def _formatted(node: exp.Expr) -> exp.Expr:
     return _call("concat", *parts)
 
 
-def _function(node: exp.Expr) -> exp.Expr:
-    if node.name.lower() == "format" and isinstance(node.expressions[0], exp.Literal):
-        return _formatted(node)
-    name = _DUCKDB_NAMES.get(node.name.lower())
-    return node if name is None else _call(name, *node.expressions)
-
-
-def _without_locks(node: exp.Expr) -> exp.Expr:
-    node.set("locks", None)
-    return node
-
-
-def _renamed(name: str, *keys: str) -> Callable[[exp.Expr], exp.Expr]:
-    """Call a function by name where sqlglot would translate it to one of DuckDB's own."""
-
-    def rule(node: exp.Expr) -> exp.Expr:
-        return _call(name, *(node.args[key] for key in keys if isinstance(node.args.get(key), exp.Expr)))
-
-    return rule
-
-
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Column: _column,
     exp.Dot: _dot,
     exp.Operator: _operator,
     exp.Collate: lambda node: node.this,
-    exp.EQ: _compared,
-    exp.NEQ: _compared,
     exp.DPipe: _concatenated,
     exp.Cast: _cast,
     exp.Anonymous: _function,
-    exp.Select: _without_locks,
-    exp.ArraySize: _renamed("array_length", "this"),
-    exp.CurrentVersion: _renamed("version"),
-    exp.CurrentSchema: _renamed("current_schema"),
-    exp.CurrentSchemas: _renamed("current_schemas", "this"),
-    exp.CurrentDatabase: _renamed("current_database"),
-    exp.CurrentCatalog: _renamed("current_database"),
-    exp.CurrentUser: _renamed("pg_session_user"),
-    exp.SessionUser: _renamed("pg_session_user"),
-    exp.Format: _formatted,
+    exp.SessionUser: lambda _: exp.CurrentUser(),
+    exp.CurrentCatalog: lambda _: _call("current_database"),
+    exp.Format: _function,
+    exp.Initcap: lambda node: _call("initcap", node.this),
     exp.TimeToStr: lambda node: to_duckdb(node.copy(), "postgres", {}),
-    exp.Initcap: _renamed("initcap", "this"),
 }

@@ -1,0 +1,23 @@
+"""`hdpview bench` on the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from click.testing import Result
+from typer.testing import CliRunner
+
+from hdpview.cli.main import app
+
+
+def bench(words: str, *more: object) -> Result:
+    return CliRunner().invoke(app, ["bench", *words.split(), *map(str, more)])
+
+
+def rows_of(words: str, *more: object) -> list[dict[str, Any]]:
+    """The rows that a command prints."""
+    done = bench(words, *more, "--format", "json")
+    assert done.exit_code == 0, done.output
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return rows
