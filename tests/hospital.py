@@ -266,12 +266,7 @@ def write_compactly(table: pa.Table, path: Path) -> None:
     texts = ["sex", "region", "insurance", "admission", "diagnosis", "ward"]
     encoding = dict.fromkeys(columns, "BYTE_STREAM_SPLIT") | {"patient_id": "DELTA_BYTE_ARRAY"}
     pq.write_table(
-        table,
-        path,
-        compression="zstd",
-        compression_level=19,
-        use_dictionary=texts,
-        column_encoding=encoding,
+        table, path, compression="zstd", compression_level=19, use_dictionary=texts, column_encoding=encoding
     )
 
 

@@ -317,7 +317,7 @@ PLANTED = {
 RARE = {
     "hdpview: no bias with depth": planted_in_partition(
         2, MOSTLY_CONVERGE, lambda _: {"converge_bias_per_level": 0.0}, _path_to_a_crowd(), 12_000
-    ),
+    )
 }
 
 

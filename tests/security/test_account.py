@@ -25,16 +25,7 @@ from hdpview.build import _warn_once
 from hdpview.errors import BudgetError
 from hdpview.methods import Hdpview
 from hdpview.privacy import ledger as ledgers
-from hdpview.privacy.ledger import (
-    BEGUN,
-    FAILED,
-    FINISHED,
-    LEDGER_NAME,
-    Ledger,
-    Receipt,
-    ledger_for,
-    name_of,
-)
+from hdpview.privacy.ledger import BEGUN, FAILED, FINISHED, LEDGER_NAME, Ledger, Receipt, ledger_for, name_of
 
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 TABLE = pa.table({"age": np.arange(50) % 10})

@@ -302,11 +302,7 @@ def test_sources_that_cannot_be_read(
         path.mkdir()
     elif content is not None:
         path.write_bytes(content)
-    for read in (
-        lambda: read_counts(path, AGE),
-        lambda: column_types(str(path)),
-        lambda: draft_schema(path),
-    ):
+    for read in (lambda: read_counts(path, AGE), lambda: column_types(str(path)), lambda: draft_schema(path)):
         with pytest.raises(DataError, match=words) as caught:
             read()
         assert "secret" not in str(caught.value)

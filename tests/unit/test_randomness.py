@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import Mechanism
-from hdpview.privacy.randomness import (
-    Randomness,
-    chacha20_block,
-    child_keys,
-    draw,
-    draw_many,
-    new_stream,
-)
+from hdpview.privacy.randomness import Randomness, chacha20_block, child_keys, draw, draw_many, new_stream
 
 keys = st.binary(min_size=32, max_size=32)
 
