@@ -12,8 +12,6 @@ The rules follow the order in which a hospital learns things, each drawn given t
                                                        readmitted
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ Keys are numbered, one for each build: views are as random as with keys from the
 always or never.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import sys
