@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 # Lower `most` whenever a room shrinks; never raise it.
 BUDGETS = {
-    "__init__ __main__ _version errors jit machine progress": Budget(369, 280),
+    "__init__ __main__ _version errors jit machine progress": Budget(368, 280),
     "build pview": Budget(784, 560),
     "refine": Budget(443, 400),
     "wishes": Budget(103, 100),
