@@ -224,11 +224,28 @@ class Aggregates:
             total, n = number(present, time), number(present)
             return f"CASE WHEN {n} > {EMPTY} THEN make_timestamp(CAST({total} / {n} * {unit} AS BIGINT)) END"
         present = self._present(x)
-        total, n = number(present, x), number(present)
+        terms = self._terms(x)
+        total, n = " ".join(f"{sign} {number(present, term)}" for sign, term in terms), number(present)
         if name in ("avg", "mean", "favg"):
-            least, greatest = self._limits(x, number, present)
-            return f"CASE WHEN {n} > {EMPTY} THEN LEAST(GREATEST({total} / {n}, {least}), {greatest}) END"
+            limits = [(sign, self._limits(term, number, present)) for sign, term in terms]
+            least = " ".join(f"{sign} {ends[sign == '-']}" for sign, ends in limits)
+            greatest = " ".join(f"{sign} {ends[sign == '+']}" for sign, ends in limits)
+            return f"CASE WHEN {n} > {EMPTY} THEN LEAST(GREATEST(({total}) / {n}, {least}), {greatest}) END"
         return f"CASE WHEN ABS({n}) > {EMPTY} THEN {total} END"
+
+    def _terms(self, x: exp.Expr) -> list[tuple[str, exp.Expr]]:
+        """Terms of a sum or difference, with signs; a single one if they share attributes."""
+        whole, about = x.unnest(), self.scan.attributes_of
+        if isinstance(whole, (exp.Add, exp.Sub)) and not about(whole.this) & about(whole.expression):
+            kinds = self.statement.kind_of(whole.this), self.statement.kind_of(whole.expression)
+            sides = [
+                _time_as_number(side, kind)[0] if kind == "DATE" else side
+                for side, kind in zip((whole.this, whole.expression), kinds, strict=True)
+            ]
+            if all(about(side) for side in sides) and not any(kind.startswith(("TIME", "INTER")) for kind in kinds):
+                signs = "+", "-" if isinstance(whole, exp.Sub) else "+"
+                return [(sign, one) for sign, one in zip(signs, sides, strict=True)]
+        return [("+", x)]
 
     def _sum_of_branch(self, node: exp.Expr, x: exp.Expr, conditions: Sequence[exp.Expr], n: str) -> str:
         """The sum or mean over n records of a summand that is 0 where a condition does not hold."""

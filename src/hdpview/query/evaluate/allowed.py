@@ -82,7 +82,7 @@ _FUNCTIONS = words(
     substr substringgrapheme lpad rpad ord editdist3 jaccard hamming dameraulevenshtein stripaccents
     nfcnormalize likeescape notlikeescape btrim ceiling roundeven even log2 log10 power fmod fdiv gcd lcm
     generateseries explodinggenerateseries explode unnest format printf md5
-    convert decodecase weekstart field var varp stdevp isnull split
+    convert decodecase weekstart field var varp stdevp isnull total split
     divide multiply add subtract isfinite nextafter signbit bitcount ifnull nvl iff typeof listvalue
     """
 )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 # Maximum combinations of classes in one expression, which are rows of a cross join.
-MAX_COMBINATIONS = 1_000_000
+MAX_COMBINATIONS = 2_000_000
 # Maximum size of an array of keys × functions × classes: 400 MB.
 MAX_NUMBERS = 50_000_000
 # A summand that changes its value inside a bin at most this often is treated as a condition.

@@ -59,6 +59,7 @@ _UNITS = {"MM": "MONTH", "MON": "MONTH", "YY": "YEAR", "YYYY": "YEAR", "Q": "QUA
 # Functions of one argument as DuckDB's SQL.
 _RENAMED = {
     "var": "variance(x)", "varp": "var_pop(x)", "stdevp": "stddev_pop(x)", "isnull": "x IS NULL",
+    "total": "coalesce(sum(x), 0)",
 }  # fmt: skip
 _INTEGERS = exp.DataType.INTEGER_TYPES
 
@@ -236,6 +237,11 @@ def _respelled(node: exp.Expr) -> exp.Expr:
         if node.expression.name.lower() == "all" and len(values) == 1 and isinstance(values[0], exp.Array):
             listed = [value.copy() for value in values[0].expressions]
             return exp.Not(this=exp.In(this=whole.copy(), expressions=listed))
+    if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
+        listed = node.expression.this.unnest()
+        if listed.is_string and listed.this.startswith("{"):  # x = ANY('{a,b}'), as drivers write it
+            texts = [text.strip(' "') for text in listed.this.strip("{}").split(",")]
+            return exp.In(this=whole.copy(), expressions=list(map(exp.Literal.string, texts)))
     is_named = isinstance(node, exp.Window) and isinstance(whole, exp.Anonymous)
     if is_named and whole.name.lower() == "ratio_to_report" and len(whole.expressions) == 1:
         value, window = whole.expressions[0], node.copy()

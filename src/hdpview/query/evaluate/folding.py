@@ -176,6 +176,9 @@ def rewritten(tree: exp.Expr, dialect: str, database: ViewDatabase) -> exp.Expr:
     for series in list(tree.find_all(exp.GenerateSeries)):
         if isinstance(series.parent, exp.Table):
             series.parent.replace(_listed(series.parent, dialect))
+    for distinct in [node for node in tree.find_all(exp.Distinct) if node.args.get("on")]:
+        if isinstance(distinct.parent, exp.Select):
+            _first_of_each(distinct.parent, distinct.args["on"].expressions)
     for node in list(tree.find_all(exp.Limit, exp.Fetch)):
         assert node.parent is not None
         if isinstance(node, exp.Fetch):
@@ -189,6 +192,26 @@ def rewritten(tree: exp.Expr, dialect: str, database: ViewDatabase) -> exp.Expr:
         if place.is_int and 1 <= int(place.this) <= len(select.selects):
             place.replace(select.selects[int(place.this) - 1].unalias().copy())
     return tree
+
+
+def _first_of_each(select: exp.Select, keys: list[exp.Expr]) -> None:
+    """DISTINCT ON (keys) … ORDER BY terms as QUALIFY ROW_NUMBER() OVER (…) = 1."""
+    order, named = select.args.get("order"), {item.alias: item.unalias() for item in select.selects}
+
+    def meant(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.this) <= len(select.selects):
+            return select.selects[int(node.this) - 1].unalias().copy()
+        is_alias = isinstance(node, exp.Column) and not node.table and node.name in named
+        return named[node.name].copy() if is_alias else node
+
+    for term in order.expressions if order else []:
+        term.set("this", meant(term.this))
+    partition = [meant(key) for key in keys]
+    window = exp.Window(this=exp.RowNumber(), partition_by=partition, order=order and order.copy())
+    first = exp.EQ(this=window, expression=exp.Literal.number(1))
+    given = select.args.get("qualify")
+    select.set("qualify", exp.Qualify(this=exp.and_(given.this, first) if given else first))
+    select.set("distinct", None)
 
 
 def _listed(table: exp.Table, dialect: str) -> exp.Expr:
@@ -211,6 +234,20 @@ def divide_counts(tree: exp.Expr) -> None:
             sides = [exp.paren(side.copy()) for side in (node.this, node.expression)]
             whole = exp.Div(this=sides[0], expression=sides[1], typed=False, safe=False)
             node.replace(exp.func("trunc", whole))
+
+
+def split_differences(tree: exp.Expr) -> None:
+    """Units between two columns as a difference of units since 1970, each about one column."""
+    for node in list(tree.find_all(exp.DateDiff)):
+        sides = node.this, node.expression
+        if all(side.find(exp.Column) for side in sides):
+            since = []
+            for side in sides:
+                own = node.copy()
+                own.set("this", side.copy())
+                own.set("expression", literal(date(1970, 1, 1)))
+                since.append(own)
+            node.replace(exp.paren(exp.Sub(this=since[0], expression=since[1])))
 
 
 _OF_WHOLE = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Round)
