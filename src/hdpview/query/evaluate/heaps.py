@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Datetime
+from hdpview.domain import Datetime, Integer, Real
 from hdpview.query.evaluate.clusters import Cluster, component_means, grid_product
 from hdpview.query.evaluate.database import Points
 from hdpview.query.evaluate.scan import Scan
@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 # Share of draws in which records heap at the edge of a bin, or at values without a point.
 AT_THE_EDGE = 0.5
+# Largest height of heaps, in bins: above 1, so that one in six holds all records of its bin, as heaps at 0 do.
+FULL = 1.1
 # Share of a bin's records at one value if no condition distinguishes them, because values may be rounded.
 UNEVEN = 0.5
 # Most half waves over all records in the dependence of heaps on another attribute; the fewest are 1.
@@ -248,7 +250,8 @@ class Heaps:
             rng = np.random.default_rng([self.seed & 0xFFFFFFFF, a])
             shape, n = (self.n_draws, size), self.n_draws
             even = (np.arange(n) + 0.5) / n  # evenly spaced, so that widths vary little between seeds
-            height = np.sqrt(rng.permuted(np.broadcast_to(even[:, None], shape), axis=0))
+            height = rng.permuted(np.broadcast_to(even[:, None], shape), axis=0)
+            height = np.minimum(FULL * np.sqrt(height), 1.0)
             self._known[a] = _Drawn(
                 height, rng.random(shape), rng.random(shape) < AT_THE_EDGE, rng.random(shape) < 0.5,
                 rng.permutation(even),
@@ -256,13 +259,20 @@ class Heaps:
         return self._known[a]
 
     def point_shares(self, a: int, points: Points, size: int) -> Floats:
-        """Shares of points in every draw, shape (n_draws, n_points): half of a bin's records lie at one."""
-        drawn = self._drawn(a, size)
+        """Shares of points in every draw, shape (n_draws, n_points): half of a bin's records lie at one, and
+        up to all of them at 0, if the bin starts there.
+        """
+        drawn, attribute = self._drawn(a, size), self.view.schema.attributes[a]
         count = np.diff(np.append(points.starts, len(points.code)))
         skip = (points.share[points.starts] == 0).astype(np.int64)
         heap = points.starts + skip + np.floor(drawn.place * (count - skip)).astype(np.int64)
-        shares = np.broadcast_to((1 - UNEVEN) * points.share, (self.n_draws, len(points.code))).copy()
-        np.add.at(shares, (np.arange(self.n_draws)[:, None], heap), UNEVEN)
+        at_zero = np.zeros(size, bool)
+        if isinstance(attribute, (Integer, Real)):
+            at_zero[: attribute.n_values] = attribute.edges[:-1] == 0
+        heap = np.where(drawn.is_edge & at_zero, points.starts, heap)
+        height = np.where(drawn.is_edge & at_zero, drawn.height, UNEVEN)
+        shares = (1.0 - height[:, points.code]) * points.share
+        np.add.at(shares, (np.arange(self.n_draws)[:, None], heap), height)
         return shares
 
     def common_place(self, a: int) -> Floats:

@@ -77,7 +77,7 @@ def _of_bins(
     labels = keys.column(key_name(len(scan.keys))).to_pylist()
     code_of = {label: code for code, label in enumerate(inner.database.bin_labels(a))}
     code = np.array([code_of[label] for label in labels], dtype=np.int64)
-    shown = np.flatnonzero(~np.isnan(values) & (points.share > 0))
+    shown = np.flatnonzero(~np.isnan(values))
     order = shown[np.argsort(values[shown], kind="stable")]
     _check_size(n_draws * n_groups * len(order))
     of_codes = np.zeros((n_draws, n_groups, size))
