@@ -100,6 +100,25 @@ def test_random_statements_are_answered_as_duckdb_does(both, part):
         assert_same(both, source.statement())
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT income - age AS d, COUNT(*) AS n, SUM(age) FROM view GROUP BY 1 HAVING n > 0.5 ORDER BY 1",
+        "SELECT sex, income - age AS d, COUNT(*) AS n FROM view GROUP BY 1, 2 HAVING n > 0.5 ORDER BY 1, 2",
+        "SELECT MEDIAN(income - age) AS m FROM view WHERE NOT urban",
+    ],
+)
+def test_groups_of_many_pairs_of_values_are_exact(
+    both: Both, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Differences of two columns, if an array by group and pair of values would be too large."""
+    monkeypatch.setattr("hdpview.query.evaluate.classes.MAX_NUMBERS", 10_000)
+    monkeypatch.setattr("hdpview.query.evaluate.classes.MERGED", 4)
+    monkeypatch.setattr("hdpview.query.evaluate.clusters.MERGED", 4)
+    assert_same(both, sql)
+    assert run(both[0], sql).lower
+
+
 # Forms that the random statements do not have.
 WRITTEN = """
 SELECT COUNT(*) AS n FROM (SELECT * FROM view WHERE age > 3 ORDER BY age) AS t;
@@ -135,6 +154,8 @@ SELECT age % 2 AS odd, sex, COUNT(sex) AS n FROM view GROUP BY sex, ROLLUP (age 
 SELECT COUNT(*) AS n FROM view GROUP BY ();
 SELECT sex, urban, COUNT(*) FROM view GROUP BY CUBE (1, 2) ORDER BY 1 NULLS LAST, 2 NULLS LAST;
 SELECT region, n FROM (SELECT region, COUNT(*) AS n FROM view GROUP BY ROLLUP (region)) AS t ORDER BY n, 1;
+SELECT AVG(age - income) AS a, SUM(income + children) AS s, AVG(joined - DATE '2024-01-01') AS d FROM view;
+SELECT sex, AVG(date_diff('day', joined, DATE '2024-01-01' + age::INT)) AS d FROM view GROUP BY 1 ORDER BY 1;
 SELECT sex, REGR_SXX(age, children), REGR_SXY(age, income), SKEWNESS(age), KURTOSIS(age), CORR(age, income)
     FROM view GROUP BY sex ORDER BY 1;
 SELECT AVG(ABS(income - 30)) AS d, SUM(income * 2 - children) AS s, SUM(income * month(joined)) AS p FROM

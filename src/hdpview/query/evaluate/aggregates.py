@@ -242,7 +242,9 @@ class Aggregates:
                 _time_as_number(side, kind)[0] if kind == "DATE" else side
                 for side, kind in zip((whole.this, whole.expression), kinds, strict=True)
             ]
-            if all(about(side) for side in sides) and not any(kind.startswith(("TIME", "INTER")) for kind in kinds):
+            if all(about(side) for side in sides) and not any(
+                kind.startswith(("TIME", "INTER")) for kind in kinds
+            ):
                 signs = "+", "-" if isinstance(whole, exp.Sub) else "+"
                 return [(sign, one) for sign, one in zip(signs, sides, strict=True)]
         return [("+", x)]

@@ -9,6 +9,7 @@ these points. Intervals then cover what the cells allow; counts of either attrib
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.query.errors.kernels import error_model
+from hdpview.query.evaluate.clusters import Pairs
 from hdpview.query.evaluate.heaps import Heaps
 from hdpview.query.evaluate.scan import Scan
 from hdpview.view.data import ViewPart
@@ -74,10 +76,12 @@ class _Side:
         self.place, self.axis, self.bins = place, axis, bins
         self.cluster = scan.clusters[place]
         points, n_bins = self.cluster.points[axis], int(bins.max()) + 1
-        self.a, self.cls = self.cluster.attributes[axis], self.cluster.class_of_point[axis]
-        bin_of_point, records = bins[points.code], points.share * (margin + FEW)[points.code]
+        of_pairs = self.cluster.pairs or self.cluster
+        self.a, self.cls = self.cluster.attributes[axis], of_pairs.class_of_point[axis]
+        self.bin_of_point = bin_of_point = bins[points.code]
+        records = points.share * (margin + FEW)[points.code]
         weight = records / np.bincount(bin_of_point, records)[bin_of_point]
-        n_classes = self.cluster.values.shape[2 + axis]
+        n_classes = of_pairs.values.shape[axis - len(self.cluster.attributes)]
         shares = np.bincount(self.cls * n_bins + bin_of_point, weight, n_classes * n_bins)
         self.shares = shares.astype(np.float64).reshape(n_classes, n_bins)
         self._order = np.argsort(bin_of_point, kind="stable")
@@ -104,6 +108,13 @@ def _sides(heaps: Heaps, part: ViewPart, scan: Scan, places: Sequence[tuple[int,
         _Side(scan, *place, model.binnings[a][number[a] - 1].astype(np.int64), heaps.margin(a))
         for place, a in zip(places, attributes, strict=True)
     ]
+
+
+def _sums(row: Ints, column: Ints, weights: Floats, shape: tuple[int, int]) -> Floats:
+    """Sums of weights by row and column; columns below 0 are left out."""
+    place = np.where(column >= 0, row * shape[1] + column, math.prod(shape))
+    sums = np.bincount(place.reshape(-1), weights.reshape(-1), math.prod(shape) + 1)
+    return sums[:-1].astype(np.float64).reshape(shape)
 
 
 class _Cells:
@@ -161,6 +172,28 @@ class _Cells:
         interaction: Floats = left * (self.dependent * records)
         return interaction
 
+    def moved_pairs(self, pairs: Pairs, function: int, n_keys: int) -> Floats:
+        """The same for a function of many pairs of classes, of every key, shape (n_draws, n_keys)."""
+        weight, (at, at_other), values = self.dependent * self.records, self.at, pairs.values[function]
+        n = len(at)
+        draw = np.arange(n)[:, None, None]
+        moved = _sums(draw, pairs.key[at, at_other], weight * values[at, at_other], (n, n_keys))
+        for side, other, cells, where, key, value in (
+            (self.one, self.other, weight, at, pairs.key, values),
+            (self.other, self.one, weight.T, at_other.transpose(0, 2, 1), pairs.key.T, values.T),
+        ):
+            # Classes of one attribute in its bins, and the sums expected if the records of each lie at it.
+            n_bins = len(cells)
+            ids = np.unique(side.cls * n_bins + side.bin_of_point)
+            cls, own_bin = np.divmod(ids, n_bins)
+            given = (cells / cells.sum(axis=1, keepdims=True)) @ other.shares.T
+            rows = np.arange(len(ids))[:, None]
+            expected = _sums(rows, key[cls], value[cls] * given[own_bin], (len(ids), n_keys))
+            place = np.searchsorted(ids, where * n_bins + np.arange(n_bins)[:, None])
+            moved -= _sums(draw, place, np.broadcast_to(cells, where.shape), (n, len(ids))) @ expected
+        every: Floats = moved + (cells.sum(axis=1)[own_bin] * side.shares[cls, own_bin]) @ expected
+        return every
+
     def moved_product(self, left: Floats, right: Floats) -> Floats:
         """The same for a product of functions of both, within their standard deviations."""
         records, means, deviations = self.records, [], []
@@ -179,6 +212,18 @@ class _Cells:
         """Errors of base sums, shape (n_draws, *grid) each."""
         one, other = self.one, self.other
         kept = {one.place: [one.axis]}
+        if (pairs := one.cluster.pairs) is not None and one.place == other.place:
+            n_keys = len(one.cluster.values)
+            for j in bases:
+                of_pairs = self.moved_pairs(pairs, one.cluster.of(j), n_keys)
+                if scan.number >= 0:  # groups of their own: every second draw goes towards an end of each
+                    share = self.places[1].reshape(-1, 1)[1::2]
+                    ends = np.stack([of_pairs.max(axis=0), of_pairs.min(axis=0)])
+                    of_pairs[1::2] = share * ends[np.arange(len(share)) % 2]
+                shape = [heaps.n_draws, *(n if i == one.place else 1 for i, n in enumerate(scan.grid))]
+                of_keys = np.resize(of_pairs, (heaps.n_draws, n_keys)).reshape(shape)
+                yield of_keys if len(scan.attributes) == 2 else heaps.spread(scan, j, of_keys, kept)
+            return
         kept.setdefault(other.place, []).append(other.axis)
         clusters = [(scan.clusters[place], axes) for place, axes in kept.items()]
         averaged = [heaps.averaged(cluster, axes) for cluster, axes in clusters]

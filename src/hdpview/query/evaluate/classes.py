@@ -19,13 +19,14 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Category, Ordered
 from hdpview.errors import QueryError
 from hdpview.query.estimate.estimates import MAX_GROUPS
-from hdpview.query.evaluate.clusters import Cluster
+from hdpview.query.evaluate.clusters import MERGED, Cluster, Pairs
 from hdpview.query.evaluate.database import SECRET, point_type
 from hdpview.query.evaluate.expressions import UNDECLARED, far_beyond, key_name, over_points, text_of
 
 if TYPE_CHECKING:
     from hdpview.query.evaluate.scan import Scan
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Maximum combinations of classes in one expression, which are rows of a cross join.
@@ -110,15 +111,28 @@ class Compiler:
             flat = flat * n + table.column(f"p{a}").to_numpy()
         key = table.column("kk").to_numpy().astype(np.int64) if keys else np.zeros(len(table), np.int64)
         n_keys = int(key.max(initial=-1)) + 1 if keys else 1
-        if n_keys > MAX_GROUPS or n_keys * max(len(functions), 1) * math.prod(n_classes) > MAX_NUMBERS:
+        n_functions, pairs = max(len(functions), 1), None
+        is_large = n_keys * n_functions * math.prod(n_classes) > MAX_NUMBERS
+        if n_keys > MAX_GROUPS or (
+            is_large and (len(attributes) != 2 or n_keys * n_functions * MERGED**2 > MAX_NUMBERS)
+        ):
             raise QueryError(
                 f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or "
                 "group by wider bins, such as date_trunc('day', …)."
             )
-        values = np.zeros((n_keys, max(len(functions), 1), math.prod(n_classes)))
+        values = np.zeros((1 if is_large else n_keys, n_functions, math.prod(n_classes)))
         for j in range(len(functions)):
             column = table.column(f"v{j}").to_numpy(zero_copy_only=False).astype(np.float64)
-            values[key, j, flat] = np.nan_to_num(column, nan=0.0, posinf=0.0, neginf=0.0)
+            row = 0 if is_large else key
+            values[row, j, flat] = np.nan_to_num(column, nan=0.0, posinf=0.0, neginf=0.0)
+        values = values.reshape(len(values), n_functions, *n_classes)
+        points, class_of_point = tuple(map(self.scan.points, attributes)), tuple(part.cls for part in parts)
+        if is_large:
+            keys_of = np.full(math.prod(n_classes), -1)
+            keys_of[flat] = key
+            pairs = Pairs(keys_of.reshape(n_classes), values[0], class_of_point)
+            weights = [p.share * self._margin(a)[p.code] for a, p in zip(attributes, points, strict=True)]
+            values, class_of_point = pairs.merged(n_keys, weights)
         key_table = None
         if keys:
             first = np.zeros(n_keys, np.int64)
@@ -128,12 +142,19 @@ class Compiler:
             attributes,
             keys,
             key_table,
-            values.reshape(n_keys, max(len(functions), 1), *n_classes),
-            tuple(self.scan.points(a) for a in attributes),
-            tuple(part.cls for part in parts),
-            tuple(part.extras for part in parts),
+            values,
+            points,
+            class_of_point,
+            tuple({} if is_large else part.extras for part in parts),
             function,
+            pairs,
         )
+
+    def _margin(self, a: int) -> Floats:
+        """Records at each code."""
+        parts = self.database.view.parts
+        margin: Floats = np.sum([p.components.grid([a], p.components.weight) for p in parts], axis=0)
+        return margin
 
     def _classes(self, a: int, atoms: _Atoms, single: list[exp.Expr], per_bin: int | None = None) -> _Classes:
         """Classes of the points of an attribute; their atoms become a table.

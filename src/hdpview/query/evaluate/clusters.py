@@ -23,6 +23,8 @@ Ints = NDArray[np.int64]
 MAX_SHARES = 20_000_000
 # Maximum combinations of classes of a cluster for which errors are drawn: 4 MB for 200 draws.
 MAX_FIELD = 2_500
+# Maximum classes of an attribute in a cluster whose classes are merged.
+MERGED = 24
 # Maximum size of an array of terms × components: 32 MB.
 NUMBERS_AT_ONCE = 4_000_000
 
@@ -52,6 +54,41 @@ class Base:
         return tuple(sorted(map(text_of, self.conditions))), summand
 
 
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Functions of two attributes, and a key for each pair of their classes, if these are many: the days
+    between two dates.
+
+    key: shape (n_classes, n_classes), −1 for none; values: shape (n_functions, n_classes, n_classes).
+    """
+
+    key: Ints
+    values: Floats
+    class_of_point: tuple[Ints, ...]
+
+    def by_key(self, n_keys: int, weights: Floats) -> Floats:
+        """Sums of weights over the pairs of each key."""
+        return np.bincount(self.key.reshape(-1) + 1, weights.reshape(-1), n_keys + 1)[1:].astype(np.float64)
+
+    def merged(self, n_keys: int, weight_of_point: Sequence[Floats]) -> tuple[Floats, tuple[Ints, ...]]:
+        """Functions by key of few merged classes, and their classes of points."""
+        share, buckets = np.ones(self.key.shape), []
+        for axis, (cls, weight) in enumerate(zip(self.class_of_point, weight_of_point, strict=True)):
+            n = self.key.shape[axis]
+            bucket = np.arange(n) * min(n, MERGED) // n  # classes are numbered by value
+            own = np.bincount(cls, weight, n) + 1e-12
+            own /= np.bincount(bucket, own)[bucket]
+            share *= own[:, None] if axis == 0 else own
+            buckets.append(bucket)
+        shape = [n_keys + 1, *(int(bucket[-1]) + 1 for bucket in buckets)]
+        place = np.ravel_multi_index((self.key + 1, buckets[0][:, None], buckets[1]), shape)
+        place, size = place.reshape(-1), math.prod(shape)
+        sums = [np.bincount(place, (v * share).reshape(-1), size).astype(np.float64) for v in self.values]
+        functions = np.stack(sums).reshape(-1, *shape)[:, 1:].swapaxes(0, 1)
+        classes = (b[cls].astype(np.int64) for b, cls in zip(buckets, self.class_of_point, strict=True))
+        return functions, tuple(classes)
+
+
 @dataclass(eq=False)
 class Cluster:
     """Attributes that expressions combine.
@@ -62,6 +99,7 @@ class Cluster:
     extras: per attribute, code → class of the values without a point: beyond the schema's bounds,
         or in `other`.
     function: base sum → index of its function.
+    pairs: of two attributes whose classes are too many; `values` are of few merged classes then.
     """
 
     attributes: tuple[int, ...]
@@ -72,6 +110,7 @@ class Cluster:
     class_of_point: tuple[Ints, ...] = ()
     extras: tuple[dict[int, int], ...] = ()
     function: list[int] = field(default_factory=list)
+    pairs: Pairs | None = None
 
     def of(self, j: int) -> int:
         """The function of base sum j."""
@@ -164,10 +203,39 @@ def component_means(components: Components, cluster: Cluster) -> Floats:
     return means[table].reshape(n_keys, n_functions, n)
 
 
+class PairSums:
+    """Sums of functions of many pairs of classes for every key, shape (n · n_keys,). weights: of components,
+    for each group of the other clusters, shape (n, n_components).
+    """
+
+    def __init__(self, components: Components, cluster: Cluster) -> None:
+        assert cluster.pairs is not None
+        self.pairs, self.n_keys = cluster.pairs, len(cluster.values)
+        classes, n_classes = self.pairs.class_of_point, self.pairs.key.shape
+        self.one, self.other = (
+            components.factors(a, _class_shares(cls, points, n, len(points.starts)))
+            for a, cls, points, n in zip(cluster.attributes, classes, cluster.points, n_classes, strict=True)
+        )
+        self._known: dict[bytes, Floats] = {}
+
+    def __call__(self, function: int, weights: Floats) -> Floats:
+        values, sums = self.pairs.values[function], []
+        for row in weights:
+            if row.tobytes() not in self._known:
+                self._known[row.tobytes()] = (self.one * row) @ self.other.T
+            sums.append(self.pairs.by_key(self.n_keys, self._known[row.tobytes()] * values))
+        return np.concatenate(sums)
+
+
+def grid_weights(means: Sequence[Floats], weight: Floats) -> Floats:
+    """weight_z Π means over the grid of keys, shape (n, n_components). means: (n_keys, n_components) each."""
+    table = weight[None]
+    for mean in means:
+        table = (table[:, None, :] * mean[None]).reshape(-1, len(weight))
+    return table
+
+
 def grid_product(means: Sequence[Floats], weight: Floats) -> Floats:
     """Σ_z weight_z Π means over the grid of keys, flat. means: shape (n_keys, n_components) each."""
-    table = weight[None]
-    for mean in means[:-1]:
-        table = (table[:, None, :] * mean[None]).reshape(-1, mean.shape[1])
-    product: Floats = table @ means[-1].T
+    product: Floats = grid_weights(means[:-1], weight) @ means[-1].T
     return product.reshape(-1)

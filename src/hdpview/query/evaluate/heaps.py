@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 # Share of draws in which records heap at the edge of a bin, or at values without a point.
 AT_THE_EDGE = 0.5
-# Largest height of heaps, in bins: above 1, so that one in six holds all records of its bin, as heaps at 0 do.
+# Largest height of heaps, in bins: above 1, so that one in six holds all records of its bin, as at 0.
 FULL = 1.1
 # Share of a bin's records at one value if no condition distinguishes them, because values may be rounded.
 UNEVEN = 0.5
@@ -115,7 +115,8 @@ class Heaps:
 
     def errors(self, scan: Scan) -> Floats | None:
         """Errors of a scan's base sums, shape (n_draws, n_bases, n_groups); None where no bin is cut."""
-        axes = [(i, axis) for i, c in enumerate(scan.clusters) for axis in range(len(c.attributes))]
+        places = [i for i, cluster in enumerate(scan.clusters) if cluster.pairs is None]
+        axes = [(i, axis) for i in places for axis in range(len(scan.clusters[i].attributes))]
         cut = [(*own, self._cut_codes(scan, scan.clusters[own[0]], own[1])) for own in axes]
         moves = [self._move(scan, *own) for own in cut if len(own[2])]
         if not moves:

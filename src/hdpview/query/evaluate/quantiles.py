@@ -79,6 +79,8 @@ def _of_bins(
     code = np.array([code_of[label] for label in labels], dtype=np.int64)
     shown = np.flatnonzero(~np.isnan(values))
     order = shown[np.argsort(values[shown], kind="stable")]
+    if len(order):
+        ordered.range = float(values[order[0]]), float(values[order[-1]])
     _check_size(n_draws * n_groups * len(order))
     of_codes = np.zeros((n_draws, n_groups, size))
     of_codes[:, group, code] = counts

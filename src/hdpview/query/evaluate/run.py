@@ -314,6 +314,7 @@ def _clip(execution: Execution, table: pa.Table, lower: dict[int, Floats], upper
     for j in scans[0].limited if len(scans) == 1 and scans[0].n_groups else ():
         for name, end in zip("lu", scans[0].limits(j), strict=True):
             sums[f"{SECRET}{name}{j}"] = float(end.min()), float(end.max())
+    sums |= {ordered.column: ordered.range for ordered in scans[0].ordered} if len(scans) == 1 else {}
 
     def is_share(*names: str) -> bool:
         if len(scans) > 1 or not all(name.startswith(f"{SECRET}b") for name in names):

@@ -14,7 +14,7 @@ from sqlglot import exp
 from hdpview.errors import QueryError
 from hdpview.query.estimate.estimates import check_number_of_groups
 from hdpview.query.evaluate.classes import Compiler
-from hdpview.query.evaluate.clusters import Base, Cluster, component_means, grid_product
+from hdpview.query.evaluate.clusters import Base, Cluster, PairSums, component_means, grid_weights
 from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase, points_table
 from hdpview.query.evaluate.expressions import BIN, conjuncts, looked_inside, over_points, text_of
 
@@ -120,6 +120,9 @@ class Scan:
         constant_keys = [i for i, key in enumerate(self.keys) if not self.attributes_of(key)]
         if constants or constant_keys or not united:
             self.clusters.append(compiler.constants(constants, constant_keys, with_bases=not united))
+        self.clusters.sort(key=lambda cluster: cluster.pairs is not None)
+        if sum(cluster.pairs is not None for cluster in self.clusters) > 1:
+            raise QueryError("Groups by two differences of attributes are not supported. Ask one at a time.")
         check_number_of_groups(self.n_groups)
         if self.counts_groups and self.n_groups > MAX_COUNTED_GROUPS:
             raise QueryError(
@@ -131,13 +134,19 @@ class Scan:
     def _estimates(self, raw: bool) -> Floats:
         """Shape (n_bases, n_groups): products over components, summed over parts."""
         total = np.zeros((len(self.bases), self.n_groups))
+        *others, last = self.clusters
         for part in self.database.view.parts:
             components = part.components
             weight = components.raw_weight if raw else components.weight
-            means = [component_means(components, cluster) for cluster in self.clusters]
+            means = [component_means(components, cluster) for cluster in others]
+            sums = PairSums(components, last) if last.pairs else component_means(components, last)
             for j in range(len(self.bases)):
-                own = [mean[:, cluster.of(j)] for cluster, mean in zip(self.clusters, means, strict=True)]
-                total[j] += grid_product(own, weight)
+                own = [mean[:, cluster.of(j)] for cluster, mean in zip(others, means, strict=True)]
+                weights = grid_weights(own, weight)
+                if isinstance(sums, PairSums):
+                    total[j] += sums(last.of(j), weights)
+                else:
+                    total[j] += (weights @ sums[:, last.of(j)].T).reshape(-1)
         # Sums of shares are exact up to rounding: a count of 5 is 5.
         return np.round(total, 9)
 
@@ -182,6 +191,7 @@ class OrderedColumn:
 
     kind: `quantile` or `mode`; discrete: the quantile is one of the values.
     argument: if the key is the bin of one attribute, the expression of it whose quantile is needed.
+    range: the least and the greatest value of that expression.
     """
 
     scan: Scan
@@ -190,6 +200,7 @@ class OrderedColumn:
     q: float = 0.5
     discrete: bool = False
     argument: exp.Expr | None = None
+    range: tuple[float, float] = (-math.inf, math.inf)
 
     def values_of_points(self, cursor: object) -> tuple[int, Floats]:
         """The attribute, and the argument at each of its points, NaN for NULL."""
