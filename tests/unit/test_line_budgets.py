@@ -1,7 +1,5 @@
 """Rooms stay small: each has a budget of lines of Python, which may only fall."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +19,7 @@ class Budget(NamedTuple):
 
 # Lower `most` whenever a room shrinks; never raise it.
 BUDGETS = {
-    "__init__ __main__ _version errors jit machine progress": Budget(369, 280),
+    "__init__ __main__ _version errors jit machine progress": Budget(367, 280),
     "build pview": Budget(784, 560),
     "refine": Budget(443, 400),
     "wishes": Budget(103, 100),
@@ -52,13 +50,13 @@ def n_lines(rooms: str) -> int:
     return sum(len(file.read_text("utf-8").splitlines()) for file in files)
 
 
-def test_every_file_belongs_to_one_room() -> None:
+def test_every_file_belongs_to_one_room():
     counted = [file for rooms in BUDGETS for room in rooms.split() for file in files_of(room)]
     assert sorted(counted) == sorted(ROOT.rglob("*.py"))
 
 
 @pytest.mark.parametrize("rooms", BUDGETS)
-def test_a_room_keeps_its_budget(rooms: str) -> None:
+def test_a_room_keeps_its_budget(rooms):
     most, goal = BUDGETS[rooms]
     n_used = n_lines(rooms)
     assert n_used <= most, f"{rooms}: {n_used:,} lines; the budget is {most:,}"
