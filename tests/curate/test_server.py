@@ -1,7 +1,5 @@
 """The server of the curator's page: strangers are refused, forms and files agree, learning is charged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +12,7 @@ import hdpview as hv
 from clinic import write_clinic
 from hdpview.counts import learn
 from hdpview.curate.curation import Curation
-from hdpview.curate.forms import BudgetForm, Document, Saved, SourceForm, fields_of, form_of, schema_text
+from hdpview.curate.forms import Document, Learning, SourceForm, fields_of, form_of, schema_text
 from hdpview.curate.server import create_app
 from hdpview.domain.suggestions import suggested_fields
 from hdpview.errors import SchemaError
@@ -36,7 +34,7 @@ def client(curation: Curation) -> Iterator[TestClient]:
         yield made
 
 
-def test_strangers_are_refused(client: TestClient) -> None:
+def test_strangers_are_refused(client):
     """Nothing is answered without the token, to pages of other origins, or under another name; every answer
     carries a strict policy.
     """
@@ -56,7 +54,7 @@ def test_strangers_are_refused(client: TestClient) -> None:
     assert client.get("/card", headers=KNOWN).json() == {"error": "There is no view yet. Build one first."}
 
 
-def test_the_table_is_described_without_its_values(client: TestClient) -> None:
+def test_the_table_is_described_without_its_values(client):
     """Names, types and signs; no value, no bound, no number of rows."""
     text = client.get("/api/table", headers=KNOWN).text
     for value in ("Chirurgie", "Gyn", "250.6", "428", "999,", "2023"):
@@ -69,7 +67,7 @@ def test_the_table_is_described_without_its_values(client: TestClient) -> None:
     assert told["document"]["source"]["encoding"] == "cp1252"
 
 
-def test_learning_is_charged_and_fills_the_forms(curation: Curation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_is_charged_and_fills_the_forms(curation, monkeypatch):
     """Signs, dates and marks are read as declared: bounds contain the values, and marks for missing are no
     values. Schema and ledger state the cost.
     """
@@ -77,15 +75,11 @@ def test_learning_is_charged_and_fills_the_forms(curation: Curation, monkeypatch
     monkeypatch.setattr(learn, "_FALSE_BINS", 1e-7)
     document = Document.model_validate(curation.described()["document"])
     columns = ["Größe", "Aufnahme", "Fachrichtung", "Tage"]
+    terms = {"epsilon": "8", "privacy_unit": "Patient_id"}
     with pytest.raises(hv.BudgetError, match="delta of 1e-12 or more"):
-        curation.learnt(
-            Saved(document=document),
-            columns,
-            BudgetForm(epsilon="8", delta="1e-14", privacy_unit="Patient_id"),
-        )
+        curation.learn(Learning(document=document, columns=columns, delta="1e-14", **terms))
     assert curation.ledger.spent("clinic") == 0
-    saved = Saved(document=document, version=1)
-    learnt = curation.learnt(saved, columns, BudgetForm(epsilon="8", delta="1e-9", privacy_unit="Patient_id"))
+    learnt = curation.learn(Learning(document=document, version=1, columns=columns, delta="1e-9", **terms))
     assert learnt["open"] == []
     known = {name: fields_of(form_of(name, {})) | learnt["columns"][name] for name in columns}
     assert float(known["Größe"]["min"]) <= 150
@@ -100,7 +94,7 @@ def test_learning_is_charged_and_fills_the_forms(curation: Curation, monkeypatch
     assert "--privacy-unit Patient_id" in learnt["command"]
     # An outdated tab cannot pay again; a restart restores the learnt attributes.
     with pytest.raises(hv.HdpviewError, match="another tab"):
-        curation.learnt(Saved(document=document, version=1), columns, BudgetForm(epsilon="8"))
+        curation.learn(Learning(document=document, version=1, columns=columns, **terms))
     assert curation.ledger.spent("clinic") == Fraction(8)
     again = Curation(curation.data, curation.folder).described()
     assert again["document"]["learnt"] == learnt["learnt"]
@@ -108,7 +102,7 @@ def test_learning_is_charged_and_fills_the_forms(curation: Curation, monkeypatch
     assert kept["Aufnahme"]["min"] == "2019-01-01"
 
 
-def test_the_page_keeps_everything(curation: Curation, client: TestClient) -> None:
+def test_the_page_keeps_everything(curation, client):
     """Every check saves the input, which survives a restart; a stale tab is refused, and a schema file that
     was edited later takes precedence.
     """
@@ -147,7 +141,7 @@ FIELDS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("fields", FIELDS, ids=str)
-def test_a_form_says_what_its_attribute_says(fields: dict[str, Any]) -> None:
+def test_a_form_says_what_its_attribute_says(fields):
     """Fields become a form and fields again, and the schema file made from them is the same."""
     form = form_of("x", fields)
     assert fields_of(form) == fields
@@ -170,7 +164,7 @@ def test_a_form_says_what_its_attribute_says(fields: dict[str, Any]) -> None:
         ({"kind": "text"}, "choose one of the types"),
     ],
 )
-def test_what_cannot_be_read_is_said(changes: dict[str, str], words: str) -> None:
+def test_what_cannot_be_read_is_said(changes, words):
     """Each names the field and what to write."""
     form = form_of("x", {"type": "integer", "min": 0, "max": 9}).model_copy(update=changes)
     with pytest.raises(SchemaError, match=words):
@@ -180,21 +174,14 @@ def test_what_cannot_be_read_is_said(changes: dict[str, str], words: str) -> Non
 @pytest.mark.parametrize(
     ("name", "kind", "head", "is_suggested"),
     [
-        ("age", "integer", ["17", "90"], True),
-        ("age", "integer", ["17", "900"], False),
-        ("height_cm", "real", ["170.5"], True),
-        ("hours", "integer", ["8", "12"], False),
-        ("temperature", "real", ["36.6"], False),
-        ("year", "integer", ["2020"], False),
-        ("admitted", "datetime", ["2020-01-01"], False),
-        ("sex", "category", ["F", "m"], True),
-        ("sex", "category", ["F", "unknown"], False),
-        ("smoker", "boolean", [], True),
+        ("age", "integer", ["17", "90"], True), ("age", "integer", ["17", "900"], False),
+        ("height_cm", "real", ["170.5"], True), ("hours", "integer", ["8", "12"], False),
+        ("temperature", "real", ["36.6"], False), ("year", "integer", ["2020"], False),
+        ("admitted", "datetime", ["2020-01-01"], False), ("sex", "category", ["F", "m"], True),
+        ("sex", "category", ["F", "unknown"], False), ("smoker", "boolean", [], True),
     ],
-)
-def test_suggestions_need_a_name_and_values_that_agree(
-    name: str, kind: str, head: list[str], is_suggested: bool
-) -> None:
+)  # fmt: skip
+def test_suggestions_need_a_name_and_values_that_agree(name, kind, head, is_suggested):
     """Suggestions can be built unchanged; names alone suggest nothing."""
     fields = suggested_fields(name, kind, head)
     assert (fields is not None) == is_suggested
