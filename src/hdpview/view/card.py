@@ -195,11 +195,8 @@ def _accurate(view: ViewData) -> list[str]:
     origin = "measured on the table, within the budget" if quality.measured else "expected from other tables"
     within = quality.within.items()
     errors = [f"95% of answers to {kind} are within ±{error:,.0f} records." for kind, error in within]
-    return [
-        *([f"These errors were {origin}:"] if errors else []),
-        *errors,
-        "Every answer has its own interval.",
-    ]
+    stated = [f"These errors were {origin}:"] if errors else []
+    return [*stated, *errors, "Every answer has its own interval."]
 
 
 def _made(view: ViewData, checksum: str) -> list[str | tuple[str, str]]:
