@@ -188,7 +188,8 @@ class Heaps:
         start = np.searchsorted(points.code, codes)
         stop = np.searchsorted(points.code, codes, side="right")
         # Points without a share are edges; all other records lie at the other points.
-        skip = (points.share[start] == 0).astype(np.int64)
+        n_edges = points.n_edges[codes]
+        skip = np.minimum(n_edges, 1)
         drawn = self._drawn(a, scan.database.schema.sizes[a])
         tested = np.array(
             [code in scan.cuts.codes(a) or code in cluster.extras[axis] for code in codes.tolist()]
@@ -201,8 +202,8 @@ class Heaps:
         alone = (tested | (draw % 4 > 0)) & ~is_periodic
         where = np.where(alone, drawn.place[:, codes], drawn.common_place[:, None])
         height = np.where(alone, drawn.height[:, codes], drawn.height[:, :1] if is_periodic else UNEVEN)
-        inside = start + skip + np.floor(where * (stop - start - skip)).astype(np.int64)
-        edge = np.broadcast_to(cls[start], (n_draws, len(codes))).copy()
+        inside = start + skip + np.floor(where * (stop - start - n_edges)).astype(np.int64)
+        edge = np.where(drawn.is_beyond[:, codes] & (n_edges > 1), cls[stop - 1], cls[start])
         for k, code in enumerate(codes.tolist()):
             if code in cluster.extras[axis]:
                 beyond = drawn.is_beyond[:, code] | (skip[k] + start[k] + 1 >= stop[k])
@@ -265,13 +266,13 @@ class Heaps:
         """
         drawn, attribute = self._drawn(a, size), self.view.schema.attributes[a]
         count = np.diff(np.append(points.starts, len(points.code)))
-        skip = (points.share[points.starts] == 0).astype(np.int64)
-        heap = points.starts + skip + np.floor(drawn.place * (count - skip)).astype(np.int64)
+        skip = np.minimum(points.n_edges, 1)
+        heap = points.starts + skip + np.floor(drawn.place * (count - points.n_edges)).astype(np.int64)
         at_zero = np.zeros(size, bool)
         if isinstance(attribute, (Integer, Real)):
             at_zero[: attribute.n_values] = attribute.edges[:-1] == 0
-        heap = np.where(drawn.is_edge & at_zero, points.starts, heap)
-        height = np.where(drawn.is_edge & at_zero, drawn.height, UNEVEN)
+        at_zero = drawn.is_edge & at_zero
+        heap, height = np.where(at_zero, points.starts, heap), np.where(at_zero, drawn.height, UNEVEN)
         shares = (1.0 - height[:, points.code]) * points.share
         np.add.at(shares, (np.arange(self.n_draws)[:, None], heap), height)
         return shares
