@@ -113,8 +113,6 @@ def test_groups_of_many_pairs_of_values_are_exact(
 ) -> None:
     """Differences of two columns, if an array by group and pair of values would be too large."""
     monkeypatch.setattr("hdpview.query.evaluate.classes.MAX_NUMBERS", 10_000)
-    monkeypatch.setattr("hdpview.query.evaluate.classes.MERGED", 4)
-    monkeypatch.setattr("hdpview.query.evaluate.clusters.MERGED", 4)
     assert_same(both, sql)
     assert run(both[0], sql).lower
 

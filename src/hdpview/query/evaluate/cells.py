@@ -9,7 +9,6 @@ these points. Intervals then cover what the cells allow; counts of either attrib
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -44,7 +43,7 @@ def errors_in_cells(heaps: Heaps, scan: Scan) -> Floats | None:
             if any((np.count_nonzero(side.shares, axis=0) > 1).any() for side in sides):
                 cells = _Cells(heaps, part, sides)
                 total = np.zeros((heaps.n_draws, len(scan.bases), *scan.grid)) if total is None else total
-                for j, errors in zip(bases, cells.errors(heaps, scan, bases), strict=True):
+                for j, errors in cells.errors(heaps, scan, bases):
                     total[:, j] += errors
     return None if total is None else total.reshape(heaps.n_draws, len(scan.bases), scan.n_groups)
 
@@ -78,8 +77,7 @@ class _Side:
         points, n_bins = self.cluster.points[axis], int(bins.max()) + 1
         of_pairs = self.cluster.pairs or self.cluster
         self.a, self.cls = self.cluster.attributes[axis], of_pairs.class_of_point[axis]
-        self.bin_of_point = bin_of_point = bins[points.code]
-        records = points.share * (margin + FEW)[points.code]
+        bin_of_point, records = bins[points.code], points.share * (margin + FEW)[points.code]
         weight = records / np.bincount(bin_of_point, records)[bin_of_point]
         n_classes = of_pairs.values.shape[axis - len(self.cluster.attributes)]
         shares = np.bincount(self.cls * n_bins + bin_of_point, weight, n_classes * n_bins)
@@ -110,23 +108,19 @@ def _sides(heaps: Heaps, part: ViewPart, scan: Scan, places: Sequence[tuple[int,
     ]
 
 
-def _sums(row: Ints, column: Ints, weights: Floats, shape: tuple[int, int]) -> Floats:
-    """Sums of weights by row and column; columns below 0 are left out."""
-    place = np.where(column >= 0, row * shape[1] + column, math.prod(shape))
-    sums = np.bincount(place.reshape(-1), weights.reshape(-1), math.prod(shape) + 1)
-    return sums[:-1].astype(np.float64).reshape(shape)
-
-
 class _Cells:
     """Cells of the table of two attributes.
 
     records: in every cell, shape (n_bins, n_bins). dependent: their share that may depend on both attributes
         inside cells: the larger, the higher the largest correlation of any functions of both.
+    noise: standard deviation of the error in a cell.
     at: per attribute, classes where the records of each cell lie, shape (n_draws, n_bins, n_bins).
     """
 
     def __init__(self, heaps: Heaps, part: ViewPart, sides: Sequence[_Side]) -> None:
         self.one, self.other = sides
+        pair = min(self.one.a, self.other.a), max(self.one.a, self.other.a)
+        self.noise = error_model(part).pieces[pair].noise ** 0.5
         components, eyes = part.components, [np.eye(side.shares.shape[1])[:, side.bins] for side in sides]
         factors = [components.factors(side.a, eye) for side, eye in zip(sides, eyes, strict=True)]
         records = np.maximum((factors[0] * components.weight) @ factors[1].T, 0.0) + FEW
@@ -172,27 +166,17 @@ class _Cells:
         interaction: Floats = left * (self.dependent * records)
         return interaction
 
-    def moved_pairs(self, pairs: Pairs, function: int, n_keys: int) -> Floats:
-        """The same for a function of many pairs of classes, of every key, shape (n_draws, n_keys)."""
-        weight, (at, at_other), values = self.dependent * self.records, self.at, pairs.values[function]
-        n = len(at)
-        draw = np.arange(n)[:, None, None]
-        moved = _sums(draw, pairs.key[at, at_other], weight * values[at, at_other], (n, n_keys))
-        for side, other, cells, where, key, value in (
-            (self.one, self.other, weight, at, pairs.key, values),
-            (self.other, self.one, weight.T, at_other.transpose(0, 2, 1), pairs.key.T, values.T),
-        ):
-            # Classes of one attribute in its bins, and the sums expected if the records of each lie at it.
-            n_bins = len(cells)
-            ids = np.unique(side.cls * n_bins + side.bin_of_point)
-            cls, own_bin = np.divmod(ids, n_bins)
-            given = (cells / cells.sum(axis=1, keepdims=True)) @ other.shares.T
-            rows = np.arange(len(ids))[:, None]
-            expected = _sums(rows, key[cls], value[cls] * given[own_bin], (len(ids), n_keys))
-            place = np.searchsorted(ids, where * n_bins + np.arange(n_bins)[:, None])
-            moved -= _sums(draw, place, np.broadcast_to(cells, where.shape), (n, len(ids))) @ expected
-        every: Floats = moved + (cells.sum(axis=1)[own_bin] * side.shares[cls, own_bin]) @ expected
-        return every
+    def moved_pairs(self, pairs: Pairs, function: int, noise: Floats) -> Floats:
+        """The same for every key of many pairs of classes, shape (n_draws, n_keys). noise: in cells, as `at`."""
+        weight, values, n = self.dependent * self.records, pairs.values[function], len(self.at[0])
+        key, n_keys = pairs.key[self.at], pairs.n_keys
+        place = np.where(key < 0, n * n_keys, np.arange(n)[:, None, None] * n_keys + key)
+        sums = np.bincount(
+            place.reshape(-1), ((weight + noise) * values[self.at]).reshape(-1), n * n_keys + 1
+        )
+        expected = pairs.by_key(function, self.one.shares @ weight @ self.other.shares.T)
+        moved: Floats = sums[:-1].reshape(n, n_keys) - expected
+        return moved
 
     def moved_product(self, left: Floats, right: Floats) -> Floats:
         """The same for a product of functions of both, within their standard deviations."""
@@ -208,43 +192,36 @@ class _Cells:
         moved: Floats = (2.0 * self.places[0].reshape(-1) - 1.0) * limit * self.dependent
         return moved
 
-    def errors(self, heaps: Heaps, scan: Scan, bases: Sequence[int]) -> Iterator[Floats | float]:
-        """Errors of base sums, shape (n_draws, *grid) each."""
+    def errors(self, heaps: Heaps, scan: Scan, bases: Sequence[int]) -> Iterator[tuple[int, Floats]]:
+        """Base sums and their errors, shape (n_draws, *grid) each."""
         one, other = self.one, self.other
         kept = {one.place: [one.axis]}
-        if (pairs := one.cluster.pairs) is not None and one.place == other.place:
-            n_keys = len(one.cluster.values)
-            for j in bases:
-                of_pairs = self.moved_pairs(pairs, one.cluster.of(j), n_keys)
-                if scan.number >= 0:  # groups of their own: every second draw goes towards an end of each
-                    share = self.places[1].reshape(-1, 1)[1::2]
-                    ends = np.stack([of_pairs.max(axis=0), of_pairs.min(axis=0)])
-                    of_pairs[1::2] = share * ends[np.arange(len(share)) % 2]
-                shape = [heaps.n_draws, *(n if i == one.place else 1 for i, n in enumerate(scan.grid))]
-                of_keys = np.resize(of_pairs, (heaps.n_draws, n_keys)).reshape(shape)
-                yield of_keys if len(scan.attributes) == 2 else heaps.spread(scan, j, of_keys, kept)
-            return
         kept.setdefault(other.place, []).append(other.axis)
         clusters = [(scan.clusters[place], axes) for place, axes in kept.items()]
-        averaged = [heaps.averaged(cluster, axes) for cluster, axes in clusters]
-        keys = list(np.ndindex(*map(len, averaged)))
-        if len(keys) * len(one.shares) * len(other.shares) > MAX_NUMBERS:
-            yield from [0.0] * len(bases)
-            return
-        factors = [
-            [
-                values[k, cluster.of(j)]
-                for values, k, (cluster, _) in zip(averaged, key, clusters, strict=True)
-            ]
-            for j in bases
-            for key in keys
-        ]
-        if len(clusters) == 1:
-            changes = self.moved([table for (table,) in factors])
+        pairs, changes = clusters[0][0].pairs, []
+        if len(clusters) == 1 and pairs is not None:
+            rng = np.random.default_rng([heaps.seed & 0xFFFFFFFF, one.a, other.a])
+            noise = rng.normal(0.0, self.noise, self.at[0].shape)
+            changes = [self.moved_pairs(pairs, one.cluster.of(j), noise) for j in bases]
+            for moved in changes if scan.number >= 0 else ():  # every second draw reaches for an end
+                ends, share = np.stack([moved.max(axis=0), moved.min(axis=0)]), self.places[1][1::2, 0]
+                moved[1::2] = share * ends[np.arange(len(share)) % 2]
         else:
-            changes = (self.moved_product(left, right) for left, right in factors)
+            averaged = [heaps.averaged(cluster, axes) for cluster, axes in clusters]
+            keys = list(np.ndindex(*map(len, averaged)))
+            if len(keys) * len(one.shares) * len(other.shares) > MAX_NUMBERS:
+                return
+            factors = [
+                [values[k, c.of(j)] for values, k, (c, _) in zip(averaged, key, clusters, strict=True)]
+                for j in bases
+                for key in keys
+            ]
+            if len(clusters) == 1:
+                flat = list(self.moved([table for (table,) in factors]))
+            else:
+                flat = [self.moved_product(left, right) for left, right in factors]
+            changes = [np.stack(flat[i : i + len(keys)], axis=1) for i in range(0, len(flat), len(keys))]
         shape = [n if i in kept else 1 for i, n in enumerate(scan.grid)]
-        for j in bases:
-            moved = [np.resize(next(changes), heaps.n_draws) for _ in keys]
-            of_keys = np.stack(moved, axis=1).reshape(heaps.n_draws, *shape)
-            yield of_keys if len(scan.attributes) == 2 else heaps.spread(scan, j, of_keys, kept)
+        for j, moved in zip(bases, changes, strict=True):
+            of_keys = np.resize(moved, (heaps.n_draws, moved.shape[1])).reshape(-1, *shape)
+            yield j, of_keys if len(scan.attributes) == 2 else heaps.spread(scan, j, of_keys, kept)

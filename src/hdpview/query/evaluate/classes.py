@@ -19,14 +19,13 @@ from sqlglot import exp
 from hdpview.domain import Category, Ordered
 from hdpview.errors import QueryError
 from hdpview.query.estimate.estimates import MAX_GROUPS
-from hdpview.query.evaluate.clusters import MERGED, Cluster, Pairs
+from hdpview.query.evaluate.clusters import Cluster, Pairs
 from hdpview.query.evaluate.database import SECRET, point_type
 from hdpview.query.evaluate.expressions import UNDECLARED, far_beyond, key_name, over_points, text_of
 
 if TYPE_CHECKING:
     from hdpview.query.evaluate.scan import Scan
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Maximum combinations of classes in one expression, which are rows of a cross join.
@@ -113,9 +112,7 @@ class Compiler:
         n_keys = int(key.max(initial=-1)) + 1 if keys else 1
         n_functions, pairs = max(len(functions), 1), None
         is_large = n_keys * n_functions * math.prod(n_classes) > MAX_NUMBERS
-        if n_keys > MAX_GROUPS or (
-            is_large and (len(attributes) != 2 or n_keys * n_functions * MERGED**2 > MAX_NUMBERS)
-        ):
+        if n_keys > MAX_GROUPS or (is_large and len(attributes) != 2):
             raise QueryError(
                 f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or "
                 "group by wider bins, such as date_trunc('day', …)."
@@ -126,35 +123,25 @@ class Compiler:
             row = 0 if is_large else key
             values[row, j, flat] = np.nan_to_num(column, nan=0.0, posinf=0.0, neginf=0.0)
         values = values.reshape(len(values), n_functions, *n_classes)
-        points, class_of_point = tuple(map(self.scan.points, attributes)), tuple(part.cls for part in parts)
+        points, classes = tuple(map(self.scan.points, attributes)), tuple(part.cls for part in parts)
+        extras = tuple(part.extras for part in parts)
         if is_large:
-            keys_of = np.full(math.prod(n_classes), -1)
-            keys_of[flat] = key
-            pairs = Pairs(keys_of.reshape(n_classes), values[0], class_of_point)
-            weights = [p.share * self._margin(a)[p.code] for a, p in zip(attributes, points, strict=True)]
-            values, class_of_point = pairs.merged(n_keys, weights)
+            key_of_pair = np.full(math.prod(n_classes), -1)
+            key_of_pair[flat] = key
+            pairs = Pairs(key_of_pair.reshape(n_classes), values[0], classes, n_keys)
+            shares = [
+                np.bincount(cls, own.share) / len(own.starts)
+                for cls, own in zip(classes, points, strict=True)
+            ]
+            means = [pairs.by_key(j, np.outer(*shares)) for j in range(n_functions)]
+            values, extras = np.stack(means, axis=1)[:, :, None, None], ({}, {})
+            classes = tuple(np.zeros_like(cls) for cls in classes)
         key_table = None
         if keys:
             first = np.zeros(n_keys, np.int64)
             first[key[::-1]] = np.arange(len(key))[::-1]
             key_table = table.select([key_name(i) for i in keys]).take(pa.array(first))
-        return Cluster(
-            attributes,
-            keys,
-            key_table,
-            values,
-            points,
-            class_of_point,
-            tuple({} if is_large else part.extras for part in parts),
-            function,
-            pairs,
-        )
-
-    def _margin(self, a: int) -> Floats:
-        """Records at each code."""
-        parts = self.database.view.parts
-        margin: Floats = np.sum([p.components.grid([a], p.components.weight) for p in parts], axis=0)
-        return margin
+        return Cluster(attributes, keys, key_table, values, points, classes, extras, function, pairs)
 
     def _classes(self, a: int, atoms: _Atoms, single: list[exp.Expr], per_bin: int | None = None) -> _Classes:
         """Classes of the points of an attribute; their atoms become a table.

@@ -23,8 +23,6 @@ Ints = NDArray[np.int64]
 MAX_SHARES = 20_000_000
 # Maximum combinations of classes of a cluster for which errors are drawn: 4 MB for 200 draws.
 MAX_FIELD = 2_500
-# Maximum classes of an attribute in a cluster whose classes are merged.
-MERGED = 24
 # Maximum size of an array of terms × components: 32 MB.
 NUMBERS_AT_ONCE = 4_000_000
 
@@ -65,28 +63,23 @@ class Pairs:
     key: Ints
     values: Floats
     class_of_point: tuple[Ints, ...]
+    n_keys: int
 
-    def by_key(self, n_keys: int, weights: Floats) -> Floats:
-        """Sums of weights over the pairs of each key."""
-        return np.bincount(self.key.reshape(-1) + 1, weights.reshape(-1), n_keys + 1)[1:].astype(np.float64)
+    def by_key(self, function: int, weights: Floats) -> Floats:
+        """Sums of a function over the pairs of each key. weights: of pairs."""
+        weights = (weights * self.values[function]).reshape(-1)
+        return np.bincount(self.key.reshape(-1) + 1, weights, self.n_keys + 1)[1:].astype(np.float64)
 
-    def merged(self, n_keys: int, weight_of_point: Sequence[Floats]) -> tuple[Floats, tuple[Ints, ...]]:
-        """Functions by key of few merged classes, and their classes of points."""
-        share, buckets = np.ones(self.key.shape), []
-        for axis, (cls, weight) in enumerate(zip(self.class_of_point, weight_of_point, strict=True)):
-            n = self.key.shape[axis]
-            bucket = np.arange(n) * min(n, MERGED) // n  # classes are numbered by value
-            own = np.bincount(cls, weight, n) + 1e-12
-            own /= np.bincount(bucket, own)[bucket]
-            share *= own[:, None] if axis == 0 else own
-            buckets.append(bucket)
-        shape = [n_keys + 1, *(int(bucket[-1]) + 1 for bucket in buckets)]
-        place = np.ravel_multi_index((self.key + 1, buckets[0][:, None], buckets[1]), shape)
-        place, size = place.reshape(-1), math.prod(shape)
-        sums = [np.bincount(place, (v * share).reshape(-1), size).astype(np.float64) for v in self.values]
-        functions = np.stack(sums).reshape(-1, *shape)[:, 1:].swapaxes(0, 1)
-        classes = (b[cls].astype(np.int64) for b, cls in zip(buckets, self.class_of_point, strict=True))
-        return functions, tuple(classes)
+    def sums(self, components: Components, cluster: Cluster, function: int, weights: Floats) -> Floats:
+        """Sums of a function over records of every key, (n · n_keys,). weights: of components, for each group
+        of other clusters, shape (n, n_components).
+        """
+        classes = zip(cluster.attributes, self.class_of_point, cluster.points, self.key.shape, strict=True)
+        one, other = (
+            components.factors(a, _class_shares(cls, points, n, len(points.starts)))
+            for a, cls, points, n in classes
+        )
+        return np.concatenate([self.by_key(function, (one * row) @ other.T) for row in weights])
 
 
 @dataclass(eq=False)
@@ -99,7 +92,7 @@ class Cluster:
     extras: per attribute, code → class of the values without a point: beyond the schema's bounds,
         or in `other`.
     function: base sum → index of its function.
-    pairs: of two attributes whose classes are too many; `values` are of few merged classes then.
+    pairs: of two attributes with too many classes; `values` are means over all of them then.
     """
 
     attributes: tuple[int, ...]
@@ -201,30 +194,6 @@ def component_means(components: Components, cluster: Cluster) -> Floats:
         means = np.concatenate(pieces or [np.zeros((0, n))])
         table = which.reshape(-1)
     return means[table].reshape(n_keys, n_functions, n)
-
-
-class PairSums:
-    """Sums of functions of many pairs of classes for every key, shape (n · n_keys,). weights: of components,
-    for each group of the other clusters, shape (n, n_components).
-    """
-
-    def __init__(self, components: Components, cluster: Cluster) -> None:
-        assert cluster.pairs is not None
-        self.pairs, self.n_keys = cluster.pairs, len(cluster.values)
-        classes, n_classes = self.pairs.class_of_point, self.pairs.key.shape
-        self.one, self.other = (
-            components.factors(a, _class_shares(cls, points, n, len(points.starts)))
-            for a, cls, points, n in zip(cluster.attributes, classes, cluster.points, n_classes, strict=True)
-        )
-        self._known: dict[bytes, Floats] = {}
-
-    def __call__(self, function: int, weights: Floats) -> Floats:
-        values, sums = self.pairs.values[function], []
-        for row in weights:
-            if row.tobytes() not in self._known:
-                self._known[row.tobytes()] = (self.one * row) @ self.other.T
-            sums.append(self.pairs.by_key(self.n_keys, self._known[row.tobytes()] * values))
-        return np.concatenate(sums)
 
 
 def grid_weights(means: Sequence[Floats], weight: Floats) -> Floats:

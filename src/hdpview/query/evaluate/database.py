@@ -34,6 +34,7 @@ Ints = NDArray[np.int64]
 
 # Prefix of internal tables, so that no statement can name them by accident or by guessing.
 SECRET = "_" + secrets.token_hex(6)
+DIVIDE = f"{SECRET}_divide"  # division that cuts fractions of whole numbers off
 # Points per bin of reals and datetimes: halves, thirds, quarters, fifths and tenths of a bin are exact.
 POINTS_PER_BIN = 60
 # The same for days if their hours are needed: three in each hour.
@@ -308,6 +309,10 @@ _MACROS = (
         f"CREATE MACRO {name}(outcome, exposure) AS "
         "CAST(COUNT(CASE WHEN outcome AND exposure THEN 1 END) AS DOUBLE)"
         for name in ("odds_ratio", "risk_ratio", "risk_difference")
+    ),
+    (
+        f"CREATE MACRO {DIVIDE}(x, y) AS CASE WHEN typeof(x) LIKE '%INT%' AND typeof(y) LIKE '%INT%' "
+        "THEN trunc(x / y) ELSE x / y END"
     ),
     (
         "CREATE MACRO width_bucket(x, low, high, n) AS CASE WHEN x < low THEN 0 WHEN x >= high THEN n + 1 "

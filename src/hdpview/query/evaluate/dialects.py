@@ -7,9 +7,6 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
-from sqlglot.optimizer.annotate_types import annotate_types
-from sqlglot.optimizer.qualify_columns import qualify_columns
-from sqlglot.optimizer.qualify_tables import qualify_tables
 from sqlglot.time import format_time
 
 from hdpview.errors import QueryError
@@ -61,7 +58,6 @@ _RENAMED = {
     "var": "variance(x)", "varp": "var_pop(x)", "stdevp": "stddev_pop(x)", "isnull": "x IS NULL",
     "total": "coalesce(sum(x), 0)",
 }  # fmt: skip
-_INTEGERS = exp.DataType.INTEGER_TYPES
 
 
 def to_duckdb(tree: exp.Expr, dialect: str, types: Mapping[str, str]) -> exp.Expr:
@@ -71,7 +67,6 @@ def to_duckdb(tree: exp.Expr, dialect: str, types: Mapping[str, str]) -> exp.Exp
         _join_texts(tree)
     _roll_up(tree)
     _count_truths(tree, types)
-    _divide_whole_numbers(tree, types)
     if dialect != "duckdb":
         tree = tree.transform(_cut_to_length)
     if dialect in ("postgres", "redshift", "materialize", "risingwave"):
@@ -120,47 +115,6 @@ def _count_truths(tree: exp.Expr, types: Mapping[str, str]) -> None:
             node.set("this", exp.cast(argument.copy(), exp.DataType.Type.INT))
             if node.arg_key == "expressions" and isinstance(node.parent, exp.Select):
                 node.replace(exp.alias_(node.copy(), name, quoted=True))
-
-
-def _divide_whole_numbers(tree: exp.Expr, types: Mapping[str, str]) -> None:
-    """Division of whole numbers cuts off the fraction in dialects whose division depends on types."""
-    divisions = [node for node in tree.find_all(exp.Div) if node.args.get("typed")]
-    if not divisions:
-        return
-    # Annotate a copy with types. Aggregates are real numbers here, as are parts of dates in PostgreSQL.
-    for number, node in enumerate(divisions):
-        node.meta["division"] = number
-    schema: dict[str, object] = {"view": dict(types)}
-    copied = tree.copy()
-    for aggregate in list(copied.find_all(exp.Count, exp.Sum, exp.CountIf, exp.Extract)):
-        aggregate.replace(exp.cast(aggregate.copy(), "DOUBLE"))
-    try:
-        typed = annotate_types(
-            qualify_columns(qualify_tables(copied), schema=schema, expand_alias_refs=False), schema=schema
-        )
-    except Exception:  # a statement that cannot be typed is refused later, in DuckDB's words
-        return
-    by_number = {known.meta.get("division"): known for known in typed.find_all(exp.Div)}
-    # ORDER BY repeats expressions of the SELECT, which are named there.
-    by_text = {
-        text: by_number.get(number) for number, text in reversed([*enumerate(map(text_of, divisions))])
-    }
-    for number, (node, text) in enumerate(zip(divisions, map(text_of, divisions), strict=True)):
-        known = by_number.get(number) or by_text[text]
-        if known is None:
-            continue
-        if _is_whole(known.this) and _is_whole(known.expression):
-            inner = exp.Div(this=node.this.copy(), expression=node.expression.copy(), typed=False, safe=False)
-            node.replace(exp.Trunc(this=inner))
-        else:
-            node.set("typed", False)
-
-
-def _is_whole(node: exp.Expr) -> bool:
-    """Whether a typed expression is a whole number; days between two dates are one."""
-    inner = node.unnest()
-    is_days = isinstance(inner, exp.Sub) and inner.this.is_type("date") and inner.expression.is_type("date")
-    return is_days or node.is_type(*_INTEGERS)
 
 
 def _formatted(node: exp.Expr) -> exp.Expr:

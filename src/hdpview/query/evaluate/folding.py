@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from hdpview.errors import QueryError
 from hdpview.query.evaluate.aggregates import has_aggregate
-from hdpview.query.evaluate.database import SECRET, ViewDatabase
+from hdpview.query.evaluate.database import DIVIDE, SECRET, ViewDatabase
 from hdpview.query.evaluate.dialects import to_duckdb
 from hdpview.query.evaluate.expressions import text_of
 from hdpview.query.question.where import DIALECT
@@ -176,9 +176,9 @@ def rewritten(tree: exp.Expr, dialect: str, database: ViewDatabase) -> exp.Expr:
     for series in list(tree.find_all(exp.GenerateSeries)):
         if isinstance(series.parent, exp.Table):
             series.parent.replace(_listed(series.parent, dialect))
-    for distinct in [node for node in tree.find_all(exp.Distinct) if node.args.get("on")]:
-        if isinstance(distinct.parent, exp.Select):
-            _first_of_each(distinct.parent, distinct.args["on"].expressions)
+    for distinct in list(tree.find_all(exp.Distinct)):
+        if isinstance(distinct.parent, exp.Select) and distinct.args.get("on"):
+            _take_first(distinct.parent, distinct.args["on"].expressions)
     for node in list(tree.find_all(exp.Limit, exp.Fetch)):
         assert node.parent is not None
         if isinstance(node, exp.Fetch):
@@ -194,23 +194,15 @@ def rewritten(tree: exp.Expr, dialect: str, database: ViewDatabase) -> exp.Expr:
     return tree
 
 
-def _first_of_each(select: exp.Select, keys: list[exp.Expr]) -> None:
+def _take_first(select: exp.Select, keys: list[exp.Expr]) -> None:
     """DISTINCT ON (keys) … ORDER BY terms as QUALIFY ROW_NUMBER() OVER (…) = 1."""
-    order, named = select.args.get("order"), {item.alias: item.unalias() for item in select.selects}
-
-    def meant(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.this) <= len(select.selects):
-            return select.selects[int(node.this) - 1].unalias().copy()
-        is_alias = isinstance(node, exp.Column) and not node.table and node.name in named
-        return named[node.name].copy() if is_alias else node
-
-    for term in order.expressions if order else []:
-        term.set("this", meant(term.this))
-    partition = [meant(key) for key in keys]
-    window = exp.Window(this=exp.RowNumber(), partition_by=partition, order=order and order.copy())
-    first = exp.EQ(this=window, expression=exp.Literal.number(1))
-    given = select.args.get("qualify")
-    select.set("qualify", exp.Qualify(this=exp.and_(given.this, first) if given else first))
+    order, outputs = select.args.get("order"), {str(i): item for i, item in enumerate(select.selects, 1)}
+    outputs |= {item.alias: item for item in select.selects if item.alias}
+    for term in order.expressions if order is not None else []:
+        if isinstance(term.this, (exp.Column, exp.Literal)) and term.this.name in outputs:
+            term.set("this", outputs[term.this.name].unalias().copy())
+    window = exp.Window(this=exp.RowNumber(), partition_by=keys, order=order and order.copy())
+    select.set("qualify", exp.Qualify(this=exp.EQ(this=window, expression=exp.Literal.number(1))))
     select.set("distinct", None)
 
 
@@ -236,18 +228,23 @@ def divide_counts(tree: exp.Expr) -> None:
             node.replace(exp.func("trunc", whole))
 
 
-def split_differences(tree: exp.Expr) -> None:
-    """Units between two columns as a difference of units since 1970, each about one column."""
+def spell_out(tree: exp.Expr) -> None:
+    """Write what DuckDB does otherwise: division in dialects where it cuts fractions of whole numbers off, and
+    units between two columns as a difference of units since 1970, each about one column.
+    """
+    for node in list(tree.find_all(exp.Div)):
+        if node.args.get("typed") and node.find(exp.AggFunc) is None:
+            for part in list(node.find_all(exp.Extract)):
+                part.replace(exp.cast(part.copy(), "DOUBLE"))
+            node.replace(exp.Anonymous(this=DIVIDE, expressions=[node.this, node.expression]))
+        node.set("typed", False)
     for node in list(tree.find_all(exp.DateDiff)):
-        sides = node.this, node.expression
-        if all(side.find(exp.Column) for side in sides):
-            since = []
-            for side in sides:
-                own = node.copy()
-                own.set("this", side.copy())
-                own.set("expression", literal(date(1970, 1, 1)))
-                since.append(own)
-            node.replace(exp.paren(exp.Sub(this=since[0], expression=since[1])))
+        if all(side.find(exp.Column) for side in (node.this, node.expression)):
+            start, end = (
+                exp.DateDiff(this=side, expression=literal(date(1970, 1, 1)), unit=node.args.get("unit"))
+                for side in (node.expression.copy(), node.this.copy())
+            )
+            node.replace(exp.paren(exp.Sub(this=end, expression=start)))
 
 
 _OF_WHOLE = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Round)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from hdpview.errors import QueryError
 from hdpview.query.estimate.estimates import check_number_of_groups
 from hdpview.query.evaluate.classes import Compiler
-from hdpview.query.evaluate.clusters import Base, Cluster, PairSums, component_means, grid_weights
+from hdpview.query.evaluate.clusters import Base, Cluster, component_means, grid_weights
 from hdpview.query.evaluate.database import SECRET, Points, ViewDatabase, points_table
 from hdpview.query.evaluate.expressions import BIN, conjuncts, looked_inside, over_points, text_of
 
@@ -139,14 +139,14 @@ class Scan:
             components = part.components
             weight = components.raw_weight if raw else components.weight
             means = [component_means(components, cluster) for cluster in others]
-            sums = PairSums(components, last) if last.pairs else component_means(components, last)
+            of_last = component_means(components, last)
             for j in range(len(self.bases)):
                 own = [mean[:, cluster.of(j)] for cluster, mean in zip(others, means, strict=True)]
                 weights = grid_weights(own, weight)
-                if isinstance(sums, PairSums):
-                    total[j] += sums(last.of(j), weights)
+                if last.pairs is None:
+                    total[j] += (weights @ of_last[:, last.of(j)].T).reshape(-1)
                 else:
-                    total[j] += (weights @ sums[:, last.of(j)].T).reshape(-1)
+                    total[j] += last.pairs.sums(components, last, last.of(j), weights)
         # Sums of shares are exact up to rounding: a count of 5 is 5.
         return np.round(total, 9)
 
@@ -156,9 +156,9 @@ class Scan:
         """
         low, high = np.ones(self.grid), np.ones(self.grid)
         for axis, cluster in enumerate(self.clusters):
-            flat = len(cluster.values), math.prod(cluster.values.shape[2:])
-            values = cluster.values[:, cluster.of(j)].reshape(flat)
-            counted = cluster.values[:, cluster.of(self.count_of(j))].reshape(flat) != 0
+            every = cluster.values if cluster.pairs is None else cluster.pairs.values[None]
+            values = every[:, cluster.of(j)].reshape(len(every), -1)
+            counted = every[:, cluster.of(self.count_of(j))].reshape(len(every), -1) != 0
             least = np.where(counted, values, np.inf).min(axis=1, initial=np.inf)
             greatest = np.where(counted, values, -np.inf).max(axis=1, initial=-np.inf)
             shape = [1] * len(self.clusters)

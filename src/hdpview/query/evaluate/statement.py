@@ -61,7 +61,7 @@ class Statement:
         allowed.check(tree)
         tree = self._prepared(tree.copy(), dialect)
         self.names = [row[0] for row in self._ask(f"DESCRIBE {text_of(tree)}")]
-        folding.split_differences(tree)
+        folding.spell_out(tree)
         schema: dict[str, object] = {"view": database.types}
         try:
             self.tree = qualify(
