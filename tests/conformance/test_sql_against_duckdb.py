@@ -112,7 +112,7 @@ def test_groups_of_many_pairs_of_values_are_exact(
     both: Both, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Differences of two columns, if an array by group and pair of values would be too large."""
-    monkeypatch.setattr("hdpview.query.evaluate.classes.MAX_NUMBERS", 10_000)
+    monkeypatch.setattr("hdpview.query.evaluate.classes.MAX_PAIRS", 10_000)
     assert_same(both, sql)
     assert run(both[0], sql).lower
 

@@ -236,18 +236,15 @@ class Aggregates:
     def _terms(self, x: exp.Expr) -> list[tuple[str, exp.Expr]]:
         """Terms of a sum or difference, with signs; a single one if they share attributes."""
         whole, about = x.unnest(), self.scan.attributes_of
-        if isinstance(whole, (exp.Add, exp.Sub)) and not about(whole.this) & about(whole.expression):
-            kinds = self.statement.kind_of(whole.this), self.statement.kind_of(whole.expression)
-            sides = [
-                _time_as_number(side, kind)[0] if kind == "DATE" else side
-                for side, kind in zip((whole.this, whole.expression), kinds, strict=True)
-            ]
-            if all(about(side) for side in sides) and not any(
-                kind.startswith(("TIME", "INTER")) for kind in kinds
-            ):
-                signs = "+", "-" if isinstance(whole, exp.Sub) else "+"
-                return [(sign, one) for sign, one in zip(signs, sides, strict=True)]
-        return [("+", x)]
+        if not isinstance(whole, (exp.Add, exp.Sub)) or about(whole.this) & about(whole.expression):
+            return [("+", x)]
+        sides: list[exp.Expr] = [whole.this, whole.expression]
+        kinds = set(map(self.statement.kind_of, sides))
+        if kinds == {"DATE"}:
+            sides = [_time_as_number(side, "DATE")[0] for side in sides]
+        elif not all(map(about, sides)) or not all(map(re.compile("DOUBLE|.*INT$").match, kinds)):
+            return [("+", x)]
+        return [("+", sides[0]), ("-" if isinstance(whole, exp.Sub) else "+", sides[1])]
 
     def _sum_of_branch(self, node: exp.Expr, x: exp.Expr, conditions: Sequence[exp.Expr], n: str) -> str:
         """The sum or mean over n records of a summand that is 0 where a condition does not hold."""
@@ -338,19 +335,14 @@ class Aggregates:
     def _mode(self, x: exp.Expr, conditions: Sequence[exp.Expr]) -> str:
         return self._ordered("mode", self.statement.bin_of(x), conditions, 0.5, True)
 
-    def _ordered(
-        self, kind: str, x: exp.Expr, conditions: Sequence[exp.Expr], q: float, discrete: bool
-    ) -> str:
+    def _ordered(self, kind: str, x: exp.Expr, given: Sequence[exp.Expr], q: float, discrete: bool) -> str:
         if self.is_rolled:
-            raise QueryError(
-                f"A {kind} does not add up over ROLLUP, CUBE or GROUPING SETS: ask each by itself."
-            )
+            raise QueryError(f"A {kind} does not add up over ROLLUP, CUBE or sets: ask each by itself.")
         scan = self.scan
+        where, about = [*scan.where, *given], scan.attributes_of(x)
         column = f"{SECRET}q{len(scan.ordered)}"
-        where = [*scan.where, *conditions]
-        about = scan.attributes_of(x)
-        in_bins = len(about) == 1 and kind == "quantile"
-        in_bins = in_bins and not any(scan.attributes_of(node) & about for node in [*scan.keys, *where])
+        others = [scan.attributes_of(node) for node in [*scan.keys, *where]]
+        in_bins = len(about) == 1 and kind == "quantile" and not any(map(about.intersection, others))
         if in_bins:
             (a,) = about
             bins = exp.column(scan.database.names[a] + BIN, quoted=True)
@@ -372,26 +364,18 @@ class Aggregates:
         own = node.name.upper() if isinstance(node, exp.Anonymous) else node.sql_name()
         called = _CALLED.get(name, own)
         argument = "x" if x is None else shown(x)
-        if name in ("approxdistinct", "approxcountdistinct"):
-            raise QueryError(
-                "APPROX_COUNT_DISTINCT, like COUNT(DISTINCT …), is not supported: noise hides which rare "
-                f"values exist. Ask for COUNT(*) … GROUP BY {argument}."
-            )
+        if name in ("approxdistinct", "approxcountdistinct") and x is not None:
+            self._refuse_distinct(exp.Distinct(expressions=[x]), "approx_count")
         if name in _LISTS:
-            raise QueryError(
-                f"{called} lists values of rows, and a view holds no rows. "
-                f"Ask for COUNT(*) … GROUP BY {argument}."
-            )
+            rows = f"{called} lists values of rows, and a view holds no rows."
+            raise QueryError(f"{rows} Ask for COUNT(*) … GROUP BY {argument}.")
         if name in _SINGLE:
-            others = f"COUNT(*) FILTER (WHERE {argument})"
-            if called not in ("BOOL_OR", "BOOL_AND"):
-                q = 0.01 if name == "min" else 0.99
-                others = f"a quantile, such as QUANTILE_CONT({argument}, {q}), or for COUNT(*) … GROUP BY "
-                others += argument
-            raise QueryError(
-                f"{called}({argument}) is the value of a single record, which a view must not reveal. "
-                f"Ask for {others}."
-            )
+            q = 0.01 if name == "min" else 0.99
+            others = f"a quantile, QUANTILE_CONT({argument}, {q}), or for COUNT(*) … GROUP BY {argument}"
+            if called in ("BOOL_OR", "BOOL_AND"):
+                others = f"COUNT(*) FILTER (WHERE {argument})"
+            single = f"{called}({argument}) is the value of a single record, which a view must not reveal."
+            raise QueryError(f"{single} Ask for {others}.")
         raise QueryError(f"{called} cannot be answered from counts. Ask for COUNT, SUM, AVG or a quantile.")
 
 

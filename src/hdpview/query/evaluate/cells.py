@@ -1,10 +1,7 @@
-"""Possible positions of records inside the cells of a table, for expressions that combine attributes, such as
-`shipped - ordered > 5`.
+"""Possible positions of records inside the cells of a table, for expressions such as `shipped - ordered > 5`.
 
-The view has one count for every cell of the table that counted both. In half of the draws the records of a
-cell lie at one point of it: either both attributes rise together through the cells of a bin, or one falls. In
-the other draws a random share of the records of every cell lies where the sum is largest, or smallest, among
-these points. Intervals then cover what the cells allow; counts of either attribute alone do not change.
+In half of the draws the records of a cell lie at one point of it: both attributes rise together through the
+cells of a bin, or one falls. In the others a random share lies where the sum is largest, or smallest.
 """
 
 from __future__ import annotations
@@ -28,8 +25,6 @@ Ints = NDArray[np.int64]
 MAX_NUMBERS = 50_000_000
 # Maximum draws × cells (50 ms), above which draws are reused; and the minimum number of draws.
 MAX_PLACES, MIN_DRAWS = 1_000_000, 16
-# Maximum number of sums whose largest and smallest values are computed.
-MAX_REFERENCES = 4
 # Records added to every code, so that empty bins have positions, too.
 FEW = 1e-9
 
@@ -49,9 +44,7 @@ def errors_in_cells(heaps: Heaps, scan: Scan) -> Floats | None:
 
 
 def _tied(scan: Scan) -> Iterator[tuple[tuple[int, int], tuple[int, int], list[int]]]:
-    """Pairs of attributes, as positions of cluster and axis, and the base sums whose expressions combine
-    them.
-    """
+    """Pairs of attributes, as positions of cluster and axis, and the base sums that combine them."""
     every = list(range(len(scan.bases)))
     for place, cluster in enumerate(scan.clusters):
         for x, y in combinations(range(len(cluster.attributes)), 2):
@@ -135,39 +128,27 @@ class _Cells:
         at_other = self.other.at(np.where(is_falling, 1.0 - at_other, at_other)).transpose(0, 2, 1)
         self.at = self.one.at(np.cumsum(one, axis=1) - one + one * self.places[0]), at_other
 
-    def moved(self, tables: Sequence[Floats]) -> Iterator[Floats]:
-        """The change of each sum if records lie like this in cells, apart from the effect of the counts of
-        either attribute alone, shape (n_draws,). tables: shape (n_classes, n_classes) each.
-
-        All sums see the same places, so that parts add up to their whole. The largest and smallest values are
-        those of the first few sums, in turn.
+    def moved(self, table: Floats) -> Floats:
+        """The change of a sum if records lie like this, apart from the effect of either attribute alone,
+        shape (n_draws, 1). table: shape (n_classes, n_classes).
         """
-        first = [left for left in map(self._interaction, tables[:MAX_REFERENCES]) if left.any()]
-        places = [place for left in first for place in (left.argmax(axis=0), left.argmin(axis=0))]
-        n_draws = len(self.places[0])
-        draw, share = np.arange(n_draws), np.minimum(2.0 * self.places[1].reshape(-1), 1.0)
-        for table in tables:
-            left = self._interaction(table)
-            moved: Floats = left.sum(axis=(1, 2))
-            ends = np.array([np.take_along_axis(left, place[None], axis=0).sum() for place in places])
-            if places:
-                end = ends[(draw // 4 * 2 + draw % 2) % len(places)]
-                moved = np.where(draw % 4 < 2, moved, share * end)
-            yield moved
-
-    def _interaction(self, table: Floats) -> Floats:
-        """The change of a sum in each cell, shape (n_draws, n_bins, n_bins)."""
         one, other, (at, at_other), records = self.one.shares, self.other.shares, self.at, self.records
         over_other, over_one = table @ other, one.T @ table
         of_one = over_other @ records.T / records.sum(axis=1)
         of_other = over_one.T @ records / records.sum(axis=0)
         rows, columns = np.arange(len(records))[:, None], np.arange(records.shape[1])
         left = table[at, at_other] - of_one[at, rows] - of_other[at_other, columns] + one.T @ over_other
-        interaction: Floats = left * (self.dependent * records)
-        return interaction
+        left *= self.dependent * records
+        ends = np.stack([left.max(axis=0).sum(), left.min(axis=0).sum()])
+        return self._reaching(left.sum(axis=(1, 2))[:, None], ends[:, None])
+
+    def _reaching(self, moved: Floats, ends: Floats) -> Floats:
+        """Changes in draws, of which every second pair goes some way towards an end, shape (n_draws, n)."""
+        draw, share = np.arange(len(moved)), np.minimum(2.0 * self.places[1][:, 0], 1.0)
+        return np.where(draw[:, None] % 4 < 2, moved, share * ends[draw % 2])
 
     def moved_pairs(self, pairs: Pairs, function: int, noise: Floats) -> Floats:
-        """The same for every key of many pairs of classes, shape (n_draws, n_keys). noise: in cells, as `at`."""
+        """The same for every key of many pairs of classes, shape (n_draws, n_keys). noise: in each cell."""
         weight, values, n = self.dependent * self.records, pairs.values[function], len(self.at[0])
         key, n_keys = pairs.key[self.at], pairs.n_keys
         place = np.where(key < 0, n * n_keys, np.arange(n)[:, None, None] * n_keys + key)
@@ -189,7 +170,7 @@ class _Cells:
             sizes = cells.sum(axis=1)
             between = cells @ others**2 / sizes - (cells @ others / sizes) ** 2
             limit += (sizes * own) @ np.sqrt(np.maximum(between, 0.0))
-        moved: Floats = (2.0 * self.places[0].reshape(-1) - 1.0) * limit * self.dependent
+        moved: Floats = (2.0 * self.places[0][:, 0] - 1.0) * limit * self.dependent
         return moved
 
     def errors(self, heaps: Heaps, scan: Scan, bases: Sequence[int]) -> Iterator[tuple[int, Floats]]:
@@ -203,9 +184,8 @@ class _Cells:
             rng = np.random.default_rng([heaps.seed & 0xFFFFFFFF, one.a, other.a])
             noise = rng.normal(0.0, self.noise, self.at[0].shape)
             changes = [self.moved_pairs(pairs, one.cluster.of(j), noise) for j in bases]
-            for moved in changes if scan.number >= 0 else ():  # every second draw reaches for an end
-                ends, share = np.stack([moved.max(axis=0), moved.min(axis=0)]), self.places[1][1::2, 0]
-                moved[1::2] = share * ends[np.arange(len(share)) % 2]
+            if scan.number >= 0:  # not for quantiles, which take the groups together
+                changes = [self._reaching(m, np.stack([m.max(axis=0), m.min(axis=0)])) for m in changes]
         else:
             averaged = [heaps.averaged(cluster, axes) for cluster, axes in clusters]
             keys = list(np.ndindex(*map(len, averaged)))
@@ -216,11 +196,10 @@ class _Cells:
                 for j in bases
                 for key in keys
             ]
-            if len(clusters) == 1:
-                flat = list(self.moved([table for (table,) in factors]))
-            else:
-                flat = [self.moved_product(left, right) for left, right in factors]
-            changes = [np.stack(flat[i : i + len(keys)], axis=1) for i in range(0, len(flat), len(keys))]
+            change = self.moved if len(clusters) == 1 else self.moved_product
+            flat = [change(*own) for own in factors]
+            n = len(keys)
+            changes = [np.concatenate(flat[i : i + n], axis=1) for i in range(0, len(flat), n)]
         shape = [n if i in kept else 1 for i, n in enumerate(scan.grid)]
         for j, moved in zip(bases, changes, strict=True):
             of_keys = np.resize(moved, (heaps.n_draws, moved.shape[1])).reshape(-1, *shape)

@@ -32,6 +32,8 @@ Ints = NDArray[np.int64]
 MAX_COMBINATIONS = 2_000_000
 # Maximum size of an array of keys × functions × classes: 400 MB.
 MAX_NUMBERS = 50_000_000
+# The same for two attributes; above it their classes are `Pairs`, which take a tenth of the time.
+MAX_PAIRS = 10_000_000
 # A summand that changes its value inside a bin at most this often is treated as a condition.
 MAX_STEPS = 2
 # Points per bin to evaluate if an expression combines attributes with many values.
@@ -48,35 +50,24 @@ class Compiler:
     def arrow(self, sql: str) -> pa.Table:
         return self.cursor.sql(sql).to_arrow_table()  # type: ignore[attr-defined]
 
-    def constants(self, conditions: list[exp.Expr], keys: list[int], with_bases: bool) -> Cluster:
-        """The cluster of expressions without attributes. with_bases: base sums have none either."""
-        test = " AND ".join(f"({text_of(condition)})" for condition in conditions) or "TRUE"
-        columns = [f"{text_of(self.scan.keys[i])} AS {key_name(i)}" for i in keys]
-        functions = [
-            _value_of(list(map(text_of, base.conditions)), list(map(text_of, base.factors)))
-            for base in (self.scan.bases if with_bases else ())
-        ] or ["1.0"]
-        values = [f"CASE WHEN {test} THEN {value} END AS v{j}" for j, value in enumerate(functions)]
-        table = self.arrow(f"SELECT {', '.join([*columns, *values])}")
-        adds = [float(table.column(f"v{j}")[0].as_py() or 0.0) for j in range(len(values))]
-        key_table = table.select(list(map(key_name, keys))) if keys else None
-        function = list(range(len(self.scan.bases))) if with_bases else []
-        return Cluster((), keys, key_table, np.array([adds]), function=function)
-
     def cluster(self, chosen: frozenset[int], is_first: bool) -> Cluster:
-        """Classes of every attribute, then functions over the cross join of classes."""
+        """Classes of attributes, then functions over their cross join; or expressions without attributes."""
         scan, attributes = self.scan, tuple(sorted(chosen))
+
+        def belongs(node: exp.Expr) -> bool:
+            about = scan.attributes_of(node)
+            return bool(about & chosen) if chosen else not about
 
         def mine(node: exp.Expr) -> bool:
             about = scan.attributes_of(node)
             return bool(about & chosen) if about else is_first
 
         atoms = _Atoms(scan, attributes)
-        keys = [i for i, key in enumerate(scan.keys) if scan.attributes_of(key) & chosen]
+        keys = [i for i, key in enumerate(scan.keys) if belongs(key)]
         columns = [f"{atoms.text(scan.keys[i], 'key')} AS {key_name(i)}" for i in keys]
-        own_where = [condition for condition in self.where if scan.attributes_of(condition) & chosen]
+        own_where = list(filter(belongs, self.where))
         single = {a: [c for c in own_where if scan.attributes_of(c) == {a}] for a in attributes}
-        several = [c for c in own_where if len(scan.attributes_of(c)) > 1]
+        several = [c for c in own_where if len(scan.attributes_of(c)) != 1]
         test = " AND ".join(
             [f"c{a}.w" for a in attributes if single[a]] + [f"({atoms.text(c, 'test')})" for c in several]
         )
@@ -86,7 +77,7 @@ class Compiler:
             tests = [atoms.text(c, "test") for c in base.conditions if mine(c)]
             factors = [atoms.text(f, "sum") for f in base.factors if mine(f)]
             function.append(functions.setdefault(_value_of(tests, factors), len(functions)))
-        columns += [f"{value} AS v{j}" for value, j in functions.items()]
+        columns += [f"{value} AS v{j}" for value, j in functions.items()] or ["NULL AS v"]
         parts = [self._classes(a, atoms, single[a]) for a in attributes]
         for per_bin in COARSER if len(attributes) > 1 else ():
             if math.prod(part.n for part in parts) > MAX_COMBINATIONS:
@@ -99,7 +90,7 @@ class Compiler:
                 "Compare wider bins of them."
             )
         places = ", ".join([*(f"c{a}.cls AS p{a}" for a in attributes), *columns])
-        source = ", ".join(f"{SECRET}_classes{a} AS c{a}" for a in attributes)
+        source = ", ".join(f"{SECRET}_classes{a} AS c{a}" for a in attributes) or "(SELECT 1)"
         sql = f"SELECT {places} FROM {source}{f' WHERE {test}' if test else ''}"
         if keys:
             listed = ", ".join(map(key_name, keys))
@@ -111,8 +102,10 @@ class Compiler:
         key = table.column("kk").to_numpy().astype(np.int64) if keys else np.zeros(len(table), np.int64)
         n_keys = int(key.max(initial=-1)) + 1 if keys else 1
         n_functions, pairs = max(len(functions), 1), None
-        is_large = n_keys * n_functions * math.prod(n_classes) > MAX_NUMBERS
-        if n_keys > MAX_GROUPS or (is_large and len(attributes) != 2):
+        is_pair = len(attributes) == 2 and n_keys > 1
+        size = n_keys * n_functions * math.prod(n_classes)
+        is_large = size > (MAX_PAIRS if is_pair else MAX_NUMBERS)
+        if n_keys > MAX_GROUPS or (is_large and not is_pair):
             raise QueryError(
                 f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or "
                 "group by wider bins, such as date_trunc('day', …)."

@@ -54,8 +54,7 @@ class Base:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Functions of two attributes, and a key for each pair of their classes, if these are many: the days
-    between two dates.
+    """Functions of two attributes, and a key for each pair of many classes, such as the days between dates.
 
     key: shape (n_classes, n_classes), −1 for none; values: shape (n_functions, n_classes, n_classes).
     """
@@ -71,14 +70,9 @@ class Pairs:
         return np.bincount(self.key.reshape(-1) + 1, weights, self.n_keys + 1)[1:].astype(np.float64)
 
     def sums(self, components: Components, cluster: Cluster, function: int, weights: Floats) -> Floats:
-        """Sums of a function over records of every key, (n · n_keys,). weights: of components, for each group
-        of other clusters, shape (n, n_components).
-        """
+        """Sums over records of every key, (n · n_keys,). weights: of components, in n groups, each a row."""
         classes = zip(cluster.attributes, self.class_of_point, cluster.points, self.key.shape, strict=True)
-        one, other = (
-            components.factors(a, _class_shares(cls, points, n, len(points.starts)))
-            for a, cls, points, n in classes
-        )
+        one, other = (components.factors(a, _class_shares(*own)) for a, *own in classes)
         return np.concatenate([self.by_key(function, (one * row) @ other.T) for row in weights])
 
 
@@ -111,9 +105,7 @@ class Cluster:
 
     def shares(self, axis: int) -> Floats:
         """Share of each code in each class, shape (n_classes, n_codes)."""
-        points, cls, n = self.points[axis], self.class_of_point[axis], self.values.shape[2 + axis]
-        size = int(points.code[-1]) + 1
-        return _class_shares(cls, points, n, size)
+        return _class_shares(self.class_of_point[axis], self.points[axis], self.values.shape[2 + axis])
 
     def over_codes(self, values: Floats, axis: int) -> Floats:
         """Functions of the classes of an attribute as functions of its codes: n_classes → n_codes."""
@@ -130,7 +122,8 @@ class Cluster:
         return means.reshape(*values.shape[:-1], len(points.starts))
 
 
-def _class_shares(cls: Ints, points: Points, n: int, size: int) -> Floats:
+def _class_shares(cls: Ints, points: Points, n: int) -> Floats:
+    size = len(points.starts)
     shares: Floats = np.bincount(cls * size + points.code, points.share, n * size).astype(np.float64)
     return shares.reshape(n, size)
 
@@ -161,7 +154,7 @@ def for_errors(cluster: Cluster, margins: Callable[[int], Floats]) -> ErrorClust
             moved = np.add.reduceat(np.moveaxis(functions, 2 + axis, -1) * weight, starts, axis=-1)
             functions = np.moveaxis(moved / np.add.reduceat(weight, starts), -1, 2 + axis)
             cls, n = bucket[cls], most
-        classes.append(_class_shares(cls, points, n, size))
+        classes.append(_class_shares(cls, points, n))
     return ErrorCluster(cluster.attributes, functions, tuple(classes), cluster.function)
 
 

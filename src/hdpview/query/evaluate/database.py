@@ -226,10 +226,8 @@ class ViewDatabase:
     def bin_labels(self, a: int) -> list[Any]:
         """The label of each code when grouping by the plain attribute."""
         attribute = self.schema.attributes[a]
-        keys = code_keys(attribute)
-        return (
-            keys if isinstance(attribute, Datetime) else [None if key is None else str(key) for key in keys]
-        )
+        is_time = isinstance(attribute, Datetime)
+        return [key if is_time or key is None else str(key) for key in code_keys(attribute)]
 
     def _create_points(self, a: int, fine: bool) -> Points:
         attribute, points = self.schema.attributes[a], points_of(self.schema.attributes[a], fine)
@@ -256,9 +254,6 @@ class ViewDatabase:
             cursor.unregister(f"{SECRET}_arrow")
         return points
 
-    def close(self) -> None:
-        self._connection.close()
-
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A new connection to the same database, for one statement."""
@@ -282,7 +277,7 @@ def database_of(view: ViewData) -> ViewDatabase:
 def _close() -> None:
     """Close the connection, because connections that outlive the interpreter raise warnings."""
     for database in list(_open):
-        database.close()
+        database._connection.close()
     database_of.cache_clear()
 
 

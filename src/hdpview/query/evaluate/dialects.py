@@ -10,7 +10,6 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.time import format_time
 
 from hdpview.errors import QueryError
-from hdpview.query.evaluate.expressions import text_of
 
 # Pieces of PostgreSQL's to_char formats → of strftime, and those that strftime lacks → DuckDB's SQL.
 _STRFTIME: dict[str, str] = {

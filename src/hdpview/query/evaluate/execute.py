@@ -53,27 +53,24 @@ class Execution:
         self._compile(scan)
         if self._loaded.get(scan.number, -1) >= n_draws:
             return
-        n, estimate = scan.n_groups, scan.estimate
+        n = scan.n_groups
         draws = np.repeat(np.arange(ESTIMATE, n_draws, dtype=np.int32), n)
         columns: dict[str, Any] = {
             f"{SECRET}d": draws,
             f"{SECRET}g": np.tile(np.arange(n, dtype=np.int32), n_draws + 1),
         }
+
+        def drawn(one: Scan, j: int) -> Floats:
+            of_draws = errors[id(one)][:, j] if errors else np.zeros((0, one.n_groups))
+            return np.concatenate([one.estimate[None, j], one.estimate[j] + of_draws])
+
         for j in range(len(scan.bases)):
-            values = estimate[j]
-            if n_draws:
-                assert errors is not None
-                values = np.concatenate([values, (values + errors[id(scan)][:, j]).reshape(-1)])
-            columns[f"{SECRET}b{j}"] = values
+            columns[f"{SECRET}b{j}"] = drawn(scan, j).reshape(-1)
         for j in scan.limited:
             for name, end in zip("lu", scan.limits(j), strict=True):
                 columns[f"{SECRET}{name}{j}"] = np.tile(end, n_draws + 1)
         for ordered in scan.ordered:
-            inner = ordered.scan
-            counts = inner.estimate[:1]
-            if n_draws:
-                assert errors is not None
-                counts = np.concatenate([counts, inner.estimate[0] + errors[id(inner)][:, 0]])
+            counts = drawn(ordered.scan, 0)
             columns[ordered.column] = ordered_values(scan, ordered, counts, self.cursor, heaps)
         self.cursor.register(f"{SECRET}_b{scan.number}", pa.table(columns))
         if scan.number not in self._loaded:
@@ -111,7 +108,7 @@ class Execution:
         add_hidden_key(self.statement.tree)
         text = text_of(self.statement.tree)
         self.seed, sql = seed_of(self.database.checksum, text.replace(SECRET, "")), with_tables(text)
-        return self.statement.fetch(lambda: self.cursor.sql(sql).to_arrow_table())
+        return self.cursor.sql(sql).to_arrow_table()
 
     def draw(self, table: pa.Table, n_draws: int, seed: int, with_ranks: bool = False) -> dict[int, Floats]:
         """Outputs of every draw, output → shape (n_rows, n_draws); NaN where a draw has none."""
@@ -158,7 +155,7 @@ class Execution:
             f"SELECT kept.r, q.d, {outs} FROM ({self._lateral(inner, names, n_draws)}) AS q "
             f"JOIN {SECRET}_kept AS kept ON kept.h IS NOT DISTINCT FROM q.{HIDDEN}"
         )
-        rows = self.statement.fetch(lambda: self.cursor.execute(sql).fetchnumpy())
+        rows = self.cursor.execute(sql).fetchnumpy()
         r, d = rows["r"].astype(np.int64), rows["d"].astype(np.int64)
         outputs = {}
         for i in wanted:
@@ -189,9 +186,7 @@ class Execution:
         key = inner.selects[-1].unalias()
         if inner.args.get("where") is not None and not isinstance(key, exp.Literal):
             sql = f"SELECT {HIDDEN} AS h FROM ({with_tables(text_of(inner))})"
-            self.cursor.register(
-                f"{SECRET}_passed", self.statement.fetch(lambda: self.cursor.sql(sql).to_arrow_table())
-            )
+            self.cursor.register(f"{SECRET}_passed", self.cursor.sql(sql).to_arrow_table())
             test = sqlglot.parse_one(f"({text_of(key)}) IN (SELECT h FROM {SECRET}_passed)", read="duckdb")
             inner.set("where", exp.Where(this=test))
         return inner
@@ -216,7 +211,7 @@ class Execution:
             f"list(r) FROM (SELECT {HIDDEN}, {label} AS label, ROW_NUMBER() OVER (PARTITION BY d{over}) AS r "
             f"FROM ({self._lateral(tree, names, n_draws)})) GROUP BY 1"
         )
-        rows = self.statement.fetch(lambda: self.cursor.execute(sql).fetchall())
+        rows = self.cursor.execute(sql).fetchall()
         by_key = {key: (label, count / n_draws, places) for key, label, count, places in rows}
         keys, missing = table.column(table.num_columns - 1).to_pylist(), ("", 0.0, [np.nan])
         own = [by_key.pop(key, missing) for key in keys]
@@ -279,13 +274,9 @@ def _order_terms(tree: exp.Query, order: list[exp.Expr]) -> list[str]:
 
 def _limits_of_rows(tree: exp.Expr) -> tuple[int, int]:
     """The numbers of rows to skip and to return at most."""
-
-    def number(name: str, default: int) -> int:
-        node = tree.args.get(name)
-        value = None if node is None else node.expression
-        return int(value.this) if isinstance(value, exp.Literal) and value.is_int else default
-
-    return number("offset", 0), number("limit", 2**31)
+    given = [node and node.expression for node in map(tree.args.get, ("offset", "limit"))]
+    skipped, most = (int(node.this) if node is not None and node.is_int else None for node in given)
+    return skipped or 0, 2**31 if most is None else most
 
 
 def with_tables(text: str, draw: str = str(ESTIMATE)) -> str:

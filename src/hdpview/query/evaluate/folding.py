@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -229,10 +229,10 @@ def divide_counts(tree: exp.Expr) -> None:
 
 
 def spell_out(tree: exp.Expr) -> None:
-    """Write what DuckDB does otherwise: division in dialects where it cuts fractions of whole numbers off, and
-    units between two columns as a difference of units since 1970, each about one column.
+    """Write division in dialects where it cuts fractions of whole numbers off, and units between two columns
+    as a difference of units since 1970, each about one column.
     """
-    for node in list(tree.find_all(exp.Div)):
+    for node in list[exp.Expr](tree.find_all(exp.Div)):
         if node.args.get("typed") and node.find(exp.AggFunc) is None:
             for part in list(node.find_all(exp.Extract)):
                 part.replace(exp.cast(part.copy(), "DOUBLE"))
@@ -272,17 +272,11 @@ def _pivoted(pivot: exp.Pivot, database: ViewDatabase) -> exp.Expr:
         raise QueryError("PIVOT takes one attribute: PIVOT view ON attribute USING COUNT(*) GROUP BY key.")
     on, listed = ons[0], None
     if isinstance(on, exp.In):
-        on, listed = (
-            on.this,
-            [value.this for value in on.expressions if isinstance(value.unnest(), exp.Literal)],
-        )
+        on, listed = on.this, [value.this for value in on.expressions if isinstance(value, exp.Literal)]
     a = database.number.get(on.name.lower()) if isinstance(on, exp.Column) else None
-    if a is None:
-        raise QueryError("PIVOT takes a plain attribute after ON.")
-    attribute = database.schema.attributes[a]
-    if database.is_binned(a):
-        raise QueryError(f"{attribute.name!r} is counted in bins, so PIVOT has no values for its columns.")
-    labels = listed if listed is not None else sorted(attribute.value_labels())
+    if a is None or database.is_binned(a):
+        raise QueryError("PIVOT takes a plain attribute after ON, which is not counted in bins.")
+    labels = listed if listed is not None else sorted(database.schema.attributes[a].value_labels())
     group = pivot.args.get("group")
     keys = list(group.expressions) if group is not None else []
     return _with_filters(table, keys, on, {label: exp.Literal.string(label) for label in labels}, using)
@@ -312,11 +306,7 @@ def _pivoted_subquery(source: exp.Subquery) -> exp.Expr:
 
 
 def _with_filters(
-    source: exp.Expr,
-    keys: Sequence[exp.Expr],
-    on: exp.Expr,
-    values: Mapping[str, exp.Expr],
-    using: Sequence[exp.Expr],
+    source: exp.Expr, keys: list[Any], on: exp.Expr, values: dict[str, Any], using: list[exp.Expr]
 ) -> exp.Select:
     """A SELECT with a column per value and aggregate."""
     items: list[exp.Expr] = [key.copy() for key in keys]

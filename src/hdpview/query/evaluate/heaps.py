@@ -1,9 +1,8 @@
 """Uncertainty on either side of a cut through a bin: many records may have one value, such as 0.
 
-A condition such as `amount > 0` splits a bin that has a single count in the view. In every draw, a random
-share of the bin's records lies at one point: in half of the draws at the edge, otherwise anywhere else.
-Intervals then cover the whole bin. The share may depend on any other attribute of the statement, because the
-view does not show how records of different groups lie inside a bin.
+A condition such as `amount > 0` splits a bin that has a single count. In every draw, a random share of the
+bin's records lies at one point: in half of the draws at the edge, otherwise anywhere else. The share may
+depend on any other attribute of the statement.
 """
 
 from __future__ import annotations
@@ -192,7 +191,7 @@ class Heaps:
         skip = np.minimum(n_edges, 1)
         drawn = self._drawn(a, scan.database.schema.sizes[a])
         tested = np.array(
-            [code in scan.cuts.codes(a) or code in cluster.extras[axis] for code in codes.tolist()]
+            [code in scan.cuts.bins.get(a, ()) or code in cluster.extras[axis] for code in codes.tolist()]
         )
         # If no condition distinguishes records, the heaps of all bins have the same position in every fourth
         # draw; if one cuts most bins into parts that recur, as hour() or x % 10 do, in all draws.

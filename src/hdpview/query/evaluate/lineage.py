@@ -188,7 +188,7 @@ Range = tuple[float, float]
 _ANY: Range = (-math.inf, math.inf)
 _SAME = (
     exp.Alias, exp.Avg, exp.Cast, exp.Filter, exp.FirstValue, exp.LastValue, exp.Max, exp.Min, exp.Nullif,
-    exp.Paren, exp.TryCast,
+    exp.Paren, exp.TryCast, exp.Window,
 )  # fmt: skip
 
 
@@ -226,8 +226,6 @@ class Ranges:
             return _hull([self.of(value, above) for value in values])
         if isinstance(node, exp.Div):
             return self._quotient(node.this.unnest(), node.expression.unnest(), above)
-        if isinstance(node, exp.Window):
-            return self.of(node.this, above)
         if isinstance(node, _SAME):
             return self.of(node.this, above)
         if isinstance(node, exp.Subquery):
@@ -238,10 +236,10 @@ class Ranges:
         if isinstance(node, (exp.Greatest, exp.Least)):
             choose = max if isinstance(node, exp.Greatest) else min
             return choose(low for low, _ in own), choose(high for _, high in own)
-        if isinstance(node, exp.Add):
-            return own[0][0] + own[1][0], own[0][1] + own[1][1]
         if isinstance(node, exp.Sub):
-            return own[0][0] - own[1][1], own[0][1] - own[1][0]
+            own[1] = -own[1][1], -own[1][0]
+        if isinstance(node, (exp.Add, exp.Sub)):
+            return own[0][0] + own[1][0], own[0][1] + own[1][1]
         if isinstance(node, exp.Mul):
             ends = [x * y if x and y else 0.0 for x in own[0] for y in own[1]]
             return min(ends), max(ends)

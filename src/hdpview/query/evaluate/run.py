@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,8 @@ from hdpview.errors import HdpviewError, InternalError, QueryError, unknown_name
 from hdpview.query.bounds.noise import check_confidence
 from hdpview.query.errors.ends import ends
 from hdpview.query.errors.kernels import error_model
-from hdpview.query.evaluate.allowed import words
 from hdpview.query.evaluate.bare import Bare, BareAnswer, answer_plain
-from hdpview.query.evaluate.database import SECRET, complaint, database_of
+from hdpview.query.evaluate.database import SECRET, database_of
 from hdpview.query.evaluate.deadline import TOO_LONG, Expired, deadline
 from hdpview.query.interval.answers import CountKind, IntervalKind, check_kinds
 from hdpview.query.present.frames import NOTES
@@ -38,10 +38,6 @@ Floats = NDArray[np.float64]
 # Dates and moments as ODBC and JDBC write them: {d '2024-01-01'}.
 _ESCAPE = re.compile(r"\{\s*(d|ts)\s*('[^']+')\s*\}", re.IGNORECASE)
 MIN_CHANCE = 0.05  # marks a row that is omitted, and names the reason
-# Errors of DuckDB that depend on values: casts, overflows, arguments out of range.
-_OF_VALUES = words(
-    "ConversionException OutOfRangeException InvalidInputException DataError TypeMismatchException"
-)
 
 
 @dataclass(frozen=True)
@@ -169,7 +165,7 @@ def run(
             database.is_warm = True
             return result
 
-    # Refuse values that DuckDB cannot compute with; any other error is a bug in hdpview.
+    # DuckDB's errors become refusals; any other error is a bug in hdpview.
     try:
         return ask()
     except RecursionError:
@@ -179,8 +175,10 @@ def run(
     except HdpviewError:
         raise
     except Exception as problem:
-        if type(problem).__name__ in _OF_VALUES:
-            raise QueryError(f"The statement has no value: {complaint(problem)}") from None
+        if type(problem).__module__.endswith("duckdb"):
+            from hdpview.query.evaluate.statement import refusal
+
+            raise refusal(problem, tree, database_of(view)) from None
         raise InternalError.of(problem, "your statement") from problem
 
 
@@ -284,9 +282,8 @@ def _result(
         values = (lower if side < 0 else upper).pop(i, None)
         (upper if side < 0 else lower).pop(i, None)
         if values is not None:
-            outputs = outputs.set_column(
-                i, outputs.schema.field(i).name, _end_column(values, outputs.column(i).type)
-            )
+            end = _end_column(values, outputs.column(i).type)
+            outputs = outputs.set_column(i, outputs.schema.field(i).name, end)
             described[i] = Output(described[i].name, described[i].type, False)
     if counts == "consistent":
         _clip(execution, table, lower, upper)
@@ -386,11 +383,8 @@ def _notes(execution: Execution) -> list[str]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    own, n = name, 1
-    while own in taken:
-        n += 1
-        own = f"{name}_{n}"
-    return own
+    names = chain([name], (f"{name}_{n}" for n in count(2)))
+    return next(own for own in names if own not in taken)
 
 
 _TYPES = {

@@ -32,9 +32,6 @@ class Cuts:
     beyond: set[int] = field(default_factory=set)
     other: set[int] = field(default_factory=set)
 
-    def codes(self, a: int) -> set[int]:
-        return self.bins.get(a, set())
-
 
 class Scan:
     """Keys, filter and base sums of one SELECT over the view."""
@@ -116,10 +113,8 @@ class Scan:
         united = _united([own for own in sets if own])
         compiler = Compiler(self, cursor, where)
         self.clusters = [compiler.cluster(own, is_first=i == 0) for i, own in enumerate(united)]
-        constants = [condition for condition in where if not self.attributes_of(condition)]
-        constant_keys = [i for i, key in enumerate(self.keys) if not self.attributes_of(key)]
-        if constants or constant_keys or not united:
-            self.clusters.append(compiler.constants(constants, constant_keys, with_bases=not united))
+        if not united or not all(map(self.attributes_of, [*self.keys, *where])):
+            self.clusters.append(compiler.cluster(frozenset(), is_first=not united))
         self.clusters.sort(key=lambda cluster: cluster.pairs is not None)
         if sum(cluster.pairs is not None for cluster in self.clusters) > 1:
             raise QueryError("Groups by two differences of attributes are not supported. Ask one at a time.")

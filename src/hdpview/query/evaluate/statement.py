@@ -7,7 +7,7 @@ over base sums, and DuckDB runs the rest of the statement unchanged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import sqlglot
@@ -22,7 +22,6 @@ from hdpview.query.evaluate.database import SECRET, ViewDatabase, complaint
 from hdpview.query.evaluate.expressions import BIN, key_name, text_of
 from hdpview.query.evaluate.scan import Scan
 from hdpview.query.question import conditions
-from hdpview.query.question.where import MIRRORED
 
 _ROWS = (
     "A view holds counts, not rows. Count them: SELECT x, COUNT(*) FROM view GROUP BY x. "
@@ -32,6 +31,11 @@ _ROWS = (
 MAX_SERIES = 10_000
 # Groups with an estimated count below this are treated as absent when groups are counted.
 PRESENT = 0.5
+# Errors of DuckDB that depend on values: casts, overflows, arguments out of range.
+_OF_VALUES = allowed.words(
+    "ConversionException OutOfRangeException InvalidInputException DataError TypeMismatchException"
+)
+_EXACT = ("eq", "neq", "in")  # comparisons that need no order
 OF_VIEW = f"{SECRET}v"  # the table of columns that are attributes of the view
 ESTIMATED_SUBQUERY = "Subquery results are treated as exact; intervals do not include their uncertainty."
 
@@ -107,49 +111,18 @@ class Statement:
     def _check_series(self, series: exp.GenerateSeries) -> None:
         """Refuse series that are long, or whose ends are not plain values."""
         step = series.args.get("step") or exp.Literal.number(1)
-        is_time = step.find(exp.Interval) is not None
         if series.find(exp.Column, exp.Query) is not None:
             raise QueryError("GENERATE_SERIES takes plain numbers or dates.")
-        start, end = (text_of(series.args[name]) for name in ("start", "end"))
-        if is_time:
+        start, end, by = (text_of(node) for node in (series.args["start"], series.args["end"], step))
+        if step.find(exp.Interval) is not None:
             start, end = (f"epoch(CAST({moment} AS TIMESTAMP))" for moment in (start, end))
-        by = f"epoch({text_of(step)})" if is_time else text_of(step)
+            by = f"epoch({by})"
         length = self._ask(f"SELECT ABS(({end} - {start}) / ({by}))")[0][0]
         if length is None or not length <= MAX_SERIES:
             raise QueryError(f"GENERATE_SERIES is limited to {MAX_SERIES:,} values.")
 
     def _ask(self, sql: str) -> list[tuple[Any, ...]]:
-        return list(self.fetch(lambda: self.cursor.execute(sql).fetchall()))
-
-    def fetch(self, ask: Callable[[], Any]) -> Any:
-        """DuckDB's answer; its errors become refusals, unless a limit of time or memory stops it."""
-        import duckdb
-
-        try:
-            return ask()
-        except (duckdb.InterruptException, duckdb.OutOfMemoryException):
-            raise
-        except duckdb.Error as problem:
-            raise self._refusal(problem) from problem
-
-    def _refusal(self, problem: Exception) -> QueryError:
-        """DuckDB's error as a message for users."""
-        text = str(problem).replace(SECRET, "")
-        if isinstance(problem, RecursionError) or "expression depth" in text.lower():
-            return QueryError("The statement is nested too deeply.")
-        missing = re.search(r'Referenced column "(.*?)" (?:not found|was not found)', text)
-        if missing is not None:
-            return QueryError(
-                unknown_name("attribute", missing.group(1), self.database.names, "This view has")
-            )
-        keys = [key for scan in self.scans for key in scan.keys if isinstance(key, exp.Column)]
-        binned = next((key.name.removesuffix(BIN) for key in keys if key.name.endswith(BIN)), None)
-        if binned is not None and re.search(r"ENUM|VARCHAR|Conversion", text):
-            return QueryError(
-                f"{binned!r} is counted in bins, so a group is a bin and not a number. "
-                f"Group by an expression of it, such as FLOOR({binned} / 10) * 10."
-            )
-        return QueryError(f"Not valid SQL: {complaint(problem)}")
+        return list(self.cursor.execute(sql).fetchall())
 
     def _answered(self, query: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Names and rows of a subquery, which is answered first, on the estimate."""
@@ -190,18 +163,13 @@ class Statement:
         keys, is_rolled = self._keys(select)
         where = select.args.get("where")
         distinct = {text_of(key): key for key in keys}
-        scan = Scan(
-            self.database, len(self.scans), [self.bin_of(k) for k in distinct.values()],
-            [where.this] if where else [],
-        )  # fmt: skip
+        keys = [self.bin_of(key) for key in distinct.values()]
+        scan = Scan(self.database, len(self.scans), keys, [where.this] if where else [])
         is_distinct = bool(select.args.get("distinct")) and select.args.get("group") is None
         is_nested = select is not self.tree and not _is_top(select, self.tree)
         aggregates = Aggregates(self, scan, is_rolled)
-        parts = [
-            *select.selects,
-            *(select.args[k] for k in ("having", "qualify", "order") if select.args.get(k)),
-        ]
-        parts += select.args.get("windows") or []
+        parts = [select.args[name] for name in ("having", "qualify", "order") if select.args.get(name)]
+        parts = [*select.selects, *parts, *(select.args.get("windows") or [])]
         number = {key: i for i, key in enumerate(distinct.values())}
         for part in parts:
             folding.write_whole_counts(part)
@@ -294,38 +262,26 @@ class Statement:
     # The meaning of comparisons.
 
     def _adapt(self, select: exp.Select) -> None:
-        """Adapt comparisons of categories with values to the schema."""
-        signs = exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between
+        """Refuse undeclared values of categories, and compare ordered categories by their order."""
+        signs = exp.EQ, exp.NEQ, exp.In, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between
         for node in list(select.find_all(*signs)):
             sides = _sides(node)
-            columns = [side for side in sides if isinstance(side.unnest(), exp.Column)]
+            columns = [plain for side in sides if isinstance(plain := side.unnest(), exp.Column)]
+            values = [side.unnest() for side in sides if isinstance(side.unnest(), exp.Literal)]
             if len(columns) != 1 or node.find_ancestor(exp.Select) is not select:
                 continue
-            column = columns[0].unnest()
-            a = self.database.number.get(column.name.lower())
+            is_exact = node.key in _EXACT
+            a = self.database.number.get(columns[0].name.lower()) if columns[0].table == OF_VIEW else None
             attribute = None if a is None else self.database.schema.attributes[a]
-            if isinstance(attribute, Category) and isinstance(column, exp.Column) and column.table == OF_VIEW:
-                self._adapt_category(node, attribute, column, [s for s in sides if s is not columns[0]])
-
-    def _adapt_category(
-        self, node: exp.Expr, attribute: Category, column: exp.Expr, values: Sequence[exp.Expr]
-    ) -> None:
-        texts = [v.unnest() for v in values]
-        if isinstance(node, (exp.EQ, exp.NEQ, exp.In)):
-            for value in texts:
-                if isinstance(value, exp.Literal):
+            if isinstance(attribute, Category) and (
+                is_exact or (attribute.ordered and len(values) == len(sides) - 1)
+            ):
+                for value in values:
                     conditions.compare(attribute, "=", value.this)  # refuses values that are not declared
-            return
-        if not attribute.ordered or not all(isinstance(value, exp.Literal) for value in texts):
-            return
-        if isinstance(node, exp.Between):
-            kept = conditions.between(attribute, texts[0].this, texts[1].this)
-        else:
-            sign = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}[node.key]
-            is_left = isinstance(node.this.unnest(), exp.Column)
-            kept = conditions.compare(attribute, sign if is_left else MIRRORED[sign], texts[0].this)
-        listed: list[exp.Expr] = [exp.Literal.string(attribute.values[code]) for code in sorted(kept.codes)]
-        node.replace(exp.In(this=column.copy(), expressions=listed or [exp.Null()]))
+                order = exp.Array(expressions=list(map(exp.Literal.string, attribute.values)))
+                for side in () if is_exact else sides:
+                    place = exp.Anonymous(this="list_position", expressions=[order.copy(), side.copy()])
+                    side.replace(place)
 
     def bin_of(self, key: exp.Expr) -> exp.Expr:
         """Replace a plain binned attribute in a key by its bins."""
@@ -347,6 +303,27 @@ class Statement:
         if isinstance(node, exp.Literal) and not node.is_string:
             return float(node.this)
         return self._ask(f"SELECT {text_of(node)}")[0][0]
+
+
+def refusal(problem: Exception, tree: exp.Expr, database: ViewDatabase) -> QueryError:
+    """DuckDB's error as a message for users."""
+    text = str(problem).replace(SECRET, "")
+    if "expression depth" in text.lower():
+        return QueryError("The statement is nested too deeply.")
+    missing = re.search(r'Referenced column "(.*?)" (?:not found|was not found)', text)
+    if missing is not None:
+        return QueryError(unknown_name("attribute", missing.group(1), database.names, "This view has"))
+    keys = [key.name for group in tree.find_all(exp.Group) for key in group.expressions]
+    numbers = [(key, database.number.get(key.lower())) for key in keys]
+    binned = next((key for key, a in numbers if a is not None and database.is_binned(a)), None)
+    if binned is not None and re.search(r"ENUM|VARCHAR|Conversion", text):
+        return QueryError(
+            f"{binned!r} is counted in bins, so a group is a bin and not a number. "
+            f"Group by an expression of it, such as FLOOR({binned} / 10) * 10."
+        )
+    if type(problem).__name__ in _OF_VALUES:
+        return QueryError(f"The statement has no value: {complaint(problem)}")
+    return QueryError(f"Not valid SQL: {complaint(problem)}")
 
 
 def _correlated(column: exp.Column) -> QueryError:
