@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.domain import Attribute, Integer, Schema
+from repeatable import repeatable_noise
 from sparks import spark  # noqa: F401 a fixture
 
-_START_SECONDS = 30
+_START_SECONDS = 120
 
 # A shell starts background programs with Ctrl-C ignored, and programs that tests interrupt would inherit
 # this.
@@ -96,7 +97,7 @@ def postgres_url() -> Iterator[str]:
             yield url
         finally:
             server.send_signal(signal.SIGINT)  # a fast shutdown, which does not wait for clients
-            server.wait(timeout=30)
+            server.wait(timeout=_START_SECONDS)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -122,3 +123,10 @@ def row_codes() -> RowCodes:
         return counts.exact_codes[order, 1:].astype(np.int64)
 
     return encode_rows
+
+
+@pytest.fixture
+def same_noise() -> Iterator[None]:
+    """Repeatable noise, for tests whose subject is not noise."""
+    with repeatable_noise():
+        yield

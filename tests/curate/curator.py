@@ -1,9 +1,6 @@
-"""A curator at the page in a real browser, and the command that serves it. Where HDPVIEW_PICTURES is
-set, screenshots go to tests/curate/artefacts/.
-"""
+"""A curator at the page in a real browser, and the command that serves it."""
 
 import contextlib
-import os
 import re
 import signal
 import socket
@@ -13,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -21,7 +19,6 @@ from playwright.sync_api import Browser, Page
 from hdpview.curate.curation import Curation
 from hdpview.curate.server import create_app
 
-ARTEFACTS = Path(__file__).parent / "artefacts"
 BUILD_MS = 240_000  # for a build to end, on a machine that does much else
 
 
@@ -66,9 +63,9 @@ class Curator:
     """A person at the page, who also records console messages and requests."""
 
     def __init__(
-        self, browser: Browser, url: str, width: int = 1180, height: int = 900, scheme: str = "light"
-    ) -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+        self, browser: Browser, url: str, width: int = 1180, height: int = 900, scheme: Any = "light"
+    ):
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         self.context.set_default_timeout(60_000)
         self.page: Page = self.context.new_page()
         self.url = url
@@ -110,11 +107,6 @@ class Curator:
         said = self.page.locator(f"#{deed}-said")
         self.page.locator(f"#{deed}:enabled").wait_for()
         return said.inner_text()
-
-    def picture(self, name: str) -> None:
-        if os.environ.get("HDPVIEW_PICTURES"):
-            ARTEFACTS.mkdir(exist_ok=True)
-            self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
 
     def leave(self) -> None:
         self.context.close()

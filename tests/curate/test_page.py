@@ -90,7 +90,6 @@ def test_each_silent_mistake_is_caught(curator, ward):
     asks = page.get_by_role("alertdialog")
     expect(asks).to_contain_text("Nothing has been spent yet")
     expect(asks).to_contain_text("band: nearly all values are unreadable")
-    curator.picture("asks")
     assert not (ward.parent / "ward.pview").exists()
     assert spent(ward) == 0
     page.get_by_role("button", name="Build anyway").click()
@@ -101,7 +100,6 @@ def test_each_silent_mistake_is_caught(curator, ward):
     assert "the bound is too tight" in findings
     assert "ward: " in findings
     assert "bins hold nothing distinguishable from noise" in findings
-    curator.picture("findings")
     assert spent(ward) == 8
     assert "Wrote" in curator.do("publish")
     assert "already exists" in curator.do("publish")
@@ -148,7 +146,6 @@ def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator, ward):
         page.get_by_label("File of the view").fill(output)
         page.locator("#start").click()
         expect(page.locator("#build-error")).to_contain_text(words)
-    curator.picture("full-ledger")
     assert spent(ward) == 0
     (ward.parent / "ward.pview").write_text("a view that was paid for")
     page.get_by_label("File of the view").fill("ward.pview")
@@ -244,7 +241,6 @@ def test_what_a_budget_buys_is_drawn(curator):
         "points",
     ):
         assert part in words
-    curator.picture("estimate")
 
 
 def test_a_reload_a_restart_and_a_second_tab(curator, ward, browser):
@@ -295,7 +291,6 @@ def test_it_fits_the_screen_and_the_keyboard(browser, ward, width, scheme):
             page.keyboard.press("Enter")
             assert page.evaluate("() => document.activeElement.tagName") == "H2"
             assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-            person.picture(f"{step}-{width}-{scheme}")
         unnamed = page.locator(
             "input:not([aria-label]), select:not([aria-label]), textarea:not([aria-label])"
         )

@@ -33,17 +33,6 @@ from hdpview_bench.gesture import launch_chromium
 expect.set_options(timeout=PATIENCE_MS)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in a browser are tried a second time. A browser has a dozen processes, and where other tests keep
-    all cores busy one of them may end or come too late, which says nothing about the page. What fails twice
-    fails; what passes the second time is listed in the summary (`-rR`).
-    """
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here) and "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def patience() -> Iterator[None]:
     """On a busy machine, answers may take longer than servers allow by the clock."""

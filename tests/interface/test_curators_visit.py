@@ -93,6 +93,7 @@ def _meters() -> Table:
     )
 
 
+@pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize("table", [_visits(), _orders(), _meters()], ids=["visits", "orders", "meters"])
 def test_from_a_messy_file_to_a_published_page(table, tmp_path):
     (tmp_path / "table.csv").write_text("\n".join(table.lines) + "\n", encoding=table.encoding)

@@ -14,6 +14,8 @@ from hdpview.privacy.ledger import FAILED, FINISHED, LEDGER_NAME, Ledger, Receip
 from hdpview.view import save
 from hdpview.view.save import SAVED_ELSEWHERE, Saver
 
+pytestmark = pytest.mark.usefixtures("same_noise")
+
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 TABLE = pa.table({"age": list(range(10))})
 

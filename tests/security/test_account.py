@@ -25,6 +25,8 @@ from hdpview.methods import Hdpview
 from hdpview.privacy import ledger as ledgers
 from hdpview.privacy.ledger import BEGUN, FAILED, FINISHED, LEDGER_NAME, Ledger, Receipt, ledger_for, name_of
 
+pytestmark = pytest.mark.usefixtures("same_noise")
+
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 TABLE = pa.table({"age": np.arange(50) % 10})
 

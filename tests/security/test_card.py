@@ -13,6 +13,9 @@ from cells import mixture_view
 from hdpview.methods import METHODS
 from hdpview.pview import PView
 from hdpview.view.card import AUDITED
+from repeatable import repeatable_noise
+
+pytestmark = pytest.mark.usefixtures("same_noise")
 
 SCHEMA = hv.Schema(
     [hv.Integer(name="age", min=0, max=9), hv.Category(name="sex", values=("f", "m"), other="other")]
@@ -26,7 +29,8 @@ COUNTS_SHARE = {"hdpview": 0.1}
 
 @pytest.fixture(scope="module", params=COUNTS_SHARE)
 def view(request: pytest.FixtureRequest) -> PView:
-    return hv.build(TABLE, SCHEMA, 1, method=request.param, privacy_unit="who", max_rows=2)
+    with repeatable_noise():
+        return hv.build(TABLE, SCHEMA, 1, method=request.param, privacy_unit="who", max_rows=2)
 
 
 def test_the_card_says_what_a_reader_must_know(view):

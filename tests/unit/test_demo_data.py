@@ -6,7 +6,7 @@ import duckdb
 import pyarrow.types as kinds
 
 from hdpview.demo import QUESTIONS, hospital_schema, hospital_table
-from hospital import invent_admissions
+from hdpview_bench.hospital import invent_admissions
 
 OF_TYPE = {
     "integer": kinds.is_integer, "real": kinds.is_floating, "category": kinds.is_string,

@@ -1,7 +1,5 @@
 """Bugs are reported as bugs, and incomplete statements are refused on purpose."""
 
-import contextlib
-import random
 import subprocess
 import sys
 
@@ -49,29 +47,6 @@ def test_a_mistake_of_ours_is_no_question_of_style(error, monkeypatch):
 def test_incomplete_and_ill_typed_statements_are_refused(statement):
     with pytest.raises(hv.QueryError):
         VIEW.sql(statement)
-
-
-FUNCTIONS = (
-    "COUNT SUM AVG MEDIAN MIN MAX ROUND FLOOR ABS LEFT SUBSTRING COALESCE NULLIF GREATEST YEAR DATE_TRUNC IF "
-    "MOD"
-)
-ARGUMENTS = "|*|age|sex|admitted|ill|NULL|'x'|1|age, 1|'month', admitted|DISTINCT age"
-SHAPES = (
-    "SELECT {0} FROM view",
-    "SELECT COUNT(*) FROM view WHERE {0} > 1",
-    "SELECT {0} AS g, COUNT(*) FROM view GROUP BY g",
-)
-
-
-def test_no_function_with_odd_arguments_is_a_mistake_of_ours():
-    rng = random.Random(5)
-    for _ in range(400):
-        call = f"{rng.choice(FUNCTIONS.split())}({rng.choice(ARGUMENTS.split('|'))})"
-        with contextlib.suppress(hv.HdpviewError):
-            try:
-                VIEW.sql(rng.choice(SHAPES).format(call))
-            except hv.InternalError:
-                pytest.fail(call)
 
 
 def test_the_command_ends_with_70_and_says_how_to_report(tmp_path):

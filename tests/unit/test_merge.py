@@ -16,6 +16,8 @@ from hdpview.errors import SchemaError, ViewFileError
 from hdpview.pview import PView
 from hdpview.view.manifest import Spending
 
+pytestmark = pytest.mark.usefixtures("same_noise")
+
 SCHEMA = Schema(
     [
         Integer(name="age", min=0, max=12),
