@@ -1,6 +1,5 @@
 """Fixtures of several suites: a private PostgreSQL server, a Spark session, and the codes of a table row by
-row.
-"""
+row."""
 
 import os
 import pwd
@@ -45,8 +44,7 @@ def _binary(name: str) -> str:
 
 def _server_user() -> str | None:
     """The user that runs PostgreSQL, which refuses to run as root: then `postgres`, otherwise the current
-    user.
-    """
+    user."""
     if os.geteuid() != 0:
         return None
     try:
@@ -111,8 +109,7 @@ class RowCodes(Protocol):
 @pytest.fixture(scope="session")
 def row_codes() -> RowCodes:
     """Encode a table and return the codes of each row, shape (n_rows, n_attributes). Every row must appear
-    once.
-    """
+    once."""
 
     def encode_rows(source: Any, *attributes: Attribute, n_rows: int) -> NDArray[np.int64]:
         schema = Schema([Integer(name="row", min=0, max=max(n_rows - 1, 0)), *attributes])

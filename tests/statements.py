@@ -64,7 +64,6 @@ class Statements:
         return f"{columns}{inner} ORDER BY {first}{order}{limit}"
 
     def _of_groups(self, form: str, where: str) -> str:
-        """Statements over groups: sums of sums, unions, windows, shares and joins."""
         pick = self.random.choice
         a, b = self.random.sample(SIMPLE_KEYS, 2)
         aggregate, present = self._aggregate(), " HAVING COUNT(*) > 0.5"
@@ -105,7 +104,6 @@ class Statements:
         )
 
     def condition(self, depth: int = 0) -> str:
-        """A condition on rows."""
         choose = self.random.random
         if depth < 3 and choose() < 0.45:
             joint = self.random.choice(["AND", "OR"])

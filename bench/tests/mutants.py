@@ -3,8 +3,7 @@
 python bench/tests/mutants.py    prints what the audit finds of each, and of the same build without the bug
 
 Keys are numbered, one for each build: views are as random as with keys from the system, and a test passes
-always or never.
-"""
+always or never."""
 
 import dataclasses
 import itertools
@@ -49,7 +48,6 @@ CERTAIN = Fraction(10**9)
 
 
 def numbered_keys() -> Callable[[], Randomness]:
-    """Keys 0, 1, 2 and so on."""
     numbers = itertools.count()
     return lambda: Randomness.from_test_key(b"%d" % next(numbers))
 
@@ -57,12 +55,10 @@ def numbered_keys() -> Callable[[], Randomness]:
 def honest(
     method: Method, epsilon: Fraction, *, max_rows: int = 1, quality: bool = False, fits: bool = False
 ) -> Build:
-    """What it should be."""
     return builds(method, epsilon, max_rows=max_rows, fits=fits, quality=quality, keys=numbered_keys())
 
 
 def with_bug(build: Build, bug: Patch) -> Build:
-    """The build with something replaced."""
 
     def wrong(source: Source) -> PView:
         with bug():
@@ -75,8 +71,7 @@ def noise_replaced(
     is_meant: Callable[[Any, str], bool], replaced: Callable[[Any, Callable[[Any], Any]], Any]
 ) -> Patch:
     """Other noise on some vectors. is_meant: by their exact values and purpose; replaced: from the exact
-    values and the right noise.
-    """
+    values and the right noise."""
     right = Mechanism._with_noise
 
     def wrong(self: Mechanism, exact: Any, law: Any, purpose: str, *rest: Any) -> Any:
@@ -98,7 +93,7 @@ def half_the_noise(exact: Any, add: Callable[[Any], Any]) -> Any:
 
 def best_choices() -> Patch:
     """Always choose the best: an exponential mechanism without its randomness."""
-    right: Any = mechanism._choose  # type: ignore[attr-defined]
+    right: Any = mechanism._choose
 
     def wrong(scores: Any, _rate: Fraction, *rest: Any) -> Any:
         return right(scores, CERTAIN, *rest)
@@ -141,7 +136,6 @@ def one_database() -> Iterator[None]:
 
 
 def from_file(epsilon: Fraction) -> Build:
-    """Whole builds from a file."""
     numbers = itertools.count()
 
     def build(source: Source) -> PView:
@@ -158,8 +152,7 @@ def one_key_for_all(method: Method, epsilon: Fraction) -> Build:
 
 def partition(method: Hdpview, epsilon: Fraction, change: Change, halves_share_a_key: bool = False) -> Build:
     """The partition alone, with parameters changed after they were charged. Its counts carry no information:
-    the noise on them is huge.
-    """
+    the noise on them is huge."""
     keys = numbered_keys()
 
     def build(counts: Source) -> PView:
@@ -216,7 +209,6 @@ class Planted:
 def planted(
     epsilon: int, method: Method, bug: Patch, tables: Neighbours, runs: int, *, quality: bool = False
 ) -> Planted:
-    """A bug in builds by a method."""
     budget = Fraction(epsilon)
 
     def build() -> Build:
@@ -229,7 +221,6 @@ def planted(
 def planted_in_partition(
     epsilon: int, method: Hdpview, change: Change, tables: Neighbours, runs: int, **options: Any
 ) -> Planted:
-    """A bug in the parameters of a partition."""
     right, wrong = (partition(method, Fraction(epsilon), one) for one in (lambda _: {}, change))
     return Planted(Claim(epsilon), right, wrong, lambda _: tables, runs, **options)
 

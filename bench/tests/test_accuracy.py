@@ -30,7 +30,6 @@ LIMITS = Limits(600, 4 * 2**30)  # a first run compiles kernels
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """A folder with a small stand-in for one of the datasets."""
     rng = np.random.default_rng(5)
     columns = {f"V{i}": rng.normal(size=400) for i in range(1, 6)} | {"Class": rng.integers(1, 3, 400)}
     pq.write_table(pa.table(columns), tmp_path / "phoneme.parquet")
@@ -77,7 +76,6 @@ def test_noise_is_fresh_unless_a_key_is_given(data_dir):
 
 
 def test_a_killed_run_goes_on_where_it_stopped(data_dir, tmp_path):
-    """SIGKILL: finished cells stay byte for byte, and only the missing ones are measured."""
     out = tmp_path / "out"
     words = "bench accuracy --datasets phoneme --methods hdpview --trials 200 --workers 1"
     command = [sys.executable, "-m", "hdpview", *words.split(), "--data-dir", data_dir, "-o", out]
@@ -243,7 +241,6 @@ def test_names_that_do_not_exist_are_refused_before_anything_runs(data_dir, chan
 
 
 def test_the_command_prints_rows_for_programs_and_reasons_for_people(tmp_path):
-    """A table of 100^4 cells, too many for DAWA; asked again, nothing is measured."""
     rng = np.random.default_rng(2)
     wide = {name: rng.normal(size=200) for name in ("age", "workclass", "race", "capital-gain")}
     pq.write_table(pa.table(wide), tmp_path / "adult.parquet")

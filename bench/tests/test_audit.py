@@ -45,7 +45,6 @@ def test_the_bound_is_wrong_no_more_often_than_it_says():
 
 
 def test_a_bound_with_delta_allows_for_it():
-    """An event that δ alone explains proves no ε."""
     assert epsilon_lower_bound(100, 0, 1_000_000, 0.999, delta=1e-3) == 0.0
     assert 0.9 < epsilon_lower_bound(272_828, 100_000, 1_000_000, 0.999, delta=1e-3) <= 1
 

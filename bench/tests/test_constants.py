@@ -10,13 +10,11 @@ from hdpview_bench.constants import CONSTANTS, Constant, choose
 
 
 def cells(held: float, score: float) -> list[dict[str, Any]]:
-    """A hundred cells, one of which holds less than the others."""
     usual = {"typical": 0.97, "questions": 60, "rmse": 5.0, "kind": "range-2", "score": score}
     return [usual | {"typical": held}] + [usual] * 99
 
 
 def test_the_best_score_that_holds_is_chosen():
-    """One cell in a hundred may miss; of values that all miss more, the one that misses least."""
     assert choose({0.5: cells(0.8, 0.7), 1.0: cells(0.95, 0.8), 2.0: cells(0.99, 1.2)}) == 0.5
     assert choose({0.5: cells(0.8, 0.7) + cells(0.8, 0.7)[:1] * 9, 1.0: cells(0.95, 0.8)}) == 1.0
 

@@ -104,7 +104,6 @@ def test_first_columns_keep_all_records(tmp_path):
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
-    """A folder that is served on this machine, its address, and a cache of our own."""
     served = tmp_path / "served"
     served.mkdir()
     handler = partial(SimpleHTTPRequestHandler, directory=str(served))
@@ -120,7 +119,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path
 def publish(
     monkeypatch: pytest.MonkeyPatch, name: str, files: list[tuple[str, str | None]], rows: int
 ) -> None:
-    """Let a dataset be found elsewhere, with other checksums and another number of rows."""
     real = ORIGINALS[name]
     monkeypatch.setitem(originals.ORIGINALS, name, Original(tuple(files), real.read, rows, real.columns))
 

@@ -50,7 +50,6 @@ def least_cost_of_all_tilings(row: list[int], price: float) -> float:
     st.sampled_from([0.3, 1.7, 9.0]),
 )
 def test_the_partition_is_the_cheapest_of_all(row, price):
-    """Bucket lengths are powers of two, as in DAWA."""
     exact_row = np.array(row, dtype=np.int64)
     starts = least_cost_partition(exact_row, price, 0.0, KEY)
     lengths = np.diff(starts, append=len(row))
@@ -76,8 +75,7 @@ def chance_of_a_bucket_of_its_own(row: list[int], n_runs: int) -> float:
 
 def chance_with_lifted_prices(row: list[int], n_runs: int, rng: np.random.Generator) -> float:
     """The same with half the noise, none on single cells, and noisy deviations below 0 lifted to 0; all runs
-    at once.
-    """
+    at once."""
     n = len(row)
     least, is_alone = [np.zeros(n_runs)], [np.zeros(n_runs, dtype=bool)]
     for end in range(1, n + 1):

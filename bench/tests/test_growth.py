@@ -27,7 +27,6 @@ def test_wrong_words_are_refused(words):
 
 
 def test_a_budget_is_found_for_a_number_of_leaves():
-    """A fresh growth with that budget has the wanted number of leaves to within a third."""
     counts = random_counts(20_000, 6)
     epsilon, found = epsilon_for(counts, 500)
     assert 0 < epsilon < Fraction("2.7")

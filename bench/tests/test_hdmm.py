@@ -1,6 +1,5 @@
 """HDMM: its algebra against matrices written out, its fit against least squares, its expected error against
-many runs.
-"""
+many runs."""
 
 import math
 from fractions import Fraction
@@ -64,7 +63,6 @@ def test_expected_errors_agree_with_matrices_written_out(workload, measured):
 
 
 def test_the_fit_is_least_squares():
-    """For measurements of any value, against weighted least squares over all cells."""
     rng = np.random.default_rng(3)
     strategy = some_strategy(rng, [(0, 1), (1, 2), (0, 2), (2,), ()])
     weights = rng.random(5) + 0.1
@@ -89,7 +87,6 @@ def test_the_fit_is_least_squares():
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(0,), (0, 1), (1, 2), (0, 1, 2)]))
 def test_one_record_changes_measurements_by_exactly_the_sensitivity(seed, chosen):
-    """Summed over all measurements of a set, wherever the record comes."""
     rng = np.random.default_rng(seed)
     strategy = some_strategy(rng, [chosen])
     table = rng.integers(0, 9, [SIZES[i] for i in chosen])

@@ -45,7 +45,6 @@ def test_the_budget_in_rho_is_the_largest_allowed(epsilon, delta):
 
 
 def stand_in(tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in the place of the peers' own, under this interpreter."""
     program = tmp_path / "stand_in.py"
     program.write_text("import sys\nimport numpy as np\n" + body)
     monkeypatch.setattr(peers, "_PROGRAM", program)
@@ -117,7 +116,6 @@ def test_records_are_drawn_as_the_tables_say_and_tied_to_nothing_else():
 
 @pytest.mark.parametrize("name", ["mst", "dpmm-mst", "dpmm-aim"])
 def test_peers_themselves_find_what_is_there(name):
-    """With a large budget, to 5% of the records."""
     if peers.package_of(name).interpreter() is None:
         pytest.skip(peers.package_of(name).how_to_install)
     schema = Schema([*some_counts().schema.attributes, Integer(name="c", min=7, max=7)])

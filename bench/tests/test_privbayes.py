@@ -1,6 +1,5 @@
 """PrivBayes: candidates, the score and its sensitivity, and what it releases with a budget that leaves no
-noise.
-"""
+noise."""
 
 import itertools
 import math

@@ -1,6 +1,5 @@
 """PrivTree: its noise and bias by the paper's formulas, and children without records drawn together as if one
-by one.
-"""
+by one."""
 
 import itertools
 import math
@@ -36,14 +35,12 @@ def grow(
 ) -> PrivtreeRelease:
     release, charges = released(Privtree(n_cut), dense, epsilon, key)
     assert charges == (Charge("grow the tree", epsilon / 2), Charge("noise on counts", epsilon / 2))
-    assert isinstance(release, PrivtreeRelease)
     return release
 
 
 def leaves_of(release: PrivtreeRelease) -> dict[Box, float]:
     """Every leaf as a box with its count, from the inverse of the transform (which is the transform, over its
-    length).
-    """
+    length)."""
     was_split: set[Box] = {
         tuple(zip(low, high, strict=True))
         for low, high in zip(release.lower.tolist(), release.upper.tolist(), strict=True)
@@ -99,8 +96,7 @@ def naive_tree(dense: NDArray[np.int64], epsilon: float, n_cut: int, rng: Genera
 
 def samples_differ(one: Counter[frozenset[Box]], other: Counter[frozenset[Box]]) -> bool:
     """A chi-square test that two samples of trees have one law. Trees seen fewer than 40 times together are
-    taken as one outcome.
-    """
+    taken as one outcome."""
     common = [tree for tree in one | other if one[tree] + other[tree] >= 40]
     table = np.array(
         [
@@ -208,6 +204,6 @@ def test_leaves_tile_the_domain_and_answers_are_their_overlaps(sizes, n_cut):
             boxes = draw(workload, sizes, 30, rng)
             for j, answer in enumerate([] if boxes is None else release.answer(boxes)):
                 place = [slice(None)] * len(sizes)
-                for a, low, high in zip(boxes.attribute[j], boxes.lower[j], boxes.upper[j], strict=True):  # type: ignore[union-attr]
+                for a, low, high in zip(boxes.attribute[j], boxes.lower[j], boxes.upper[j], strict=True):
                     place[a] = slice(low, high)
                 assert answer == pytest.approx(spread[tuple(place)].sum(), abs=1e-9)

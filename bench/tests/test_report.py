@@ -22,7 +22,6 @@ MOST_BYTES = 150_000
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scope, Path]:
-    """A quick report on a small stand-in for one dataset, one trial."""
     folder = tmp_path_factory.mktemp("report")
     rng = np.random.default_rng(5)
     common = rng.normal(size=300)

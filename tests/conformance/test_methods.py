@@ -26,7 +26,6 @@ every_method = pytest.mark.parametrize("name", METHODS)
 
 @cache
 def table() -> NDArray[np.int64]:
-    """Skewed and with empty cells, as tables are."""
     rng = np.random.default_rng(11)
     weights = rng.exponential(1.0, SIZES) ** 3
     return rng.multinomial(N_RECORDS, (weights / weights.sum()).reshape(-1)).reshape(SIZES)
@@ -44,7 +43,6 @@ def total_of(release: Release, sizes: tuple[int, ...] = SIZES) -> float:
 
 
 def cells_of(attributes: tuple[int, ...]) -> CodeBoxes:
-    """One box per cell of a marginal, in the order of its table."""
     codes = np.array(list(itertools.product(*(range(SIZES[a]) for a in attributes))))
     return CodeBoxes(np.tile(attributes, (len(codes), 1)), codes, codes + 1)
 

@@ -25,8 +25,7 @@ BUILD_MS = 240_000  # for a build to end, on a machine that does much else
 @contextmanager
 def served(data: Path) -> Iterator[str]:
     """The address of the page about a table, answered by this process: nothing is imported or compiled
-    again.
-    """
+    again."""
     with contextlib.chdir(data.parent), socket.create_server(("127.0.0.1", 0)) as listener:
         token = "curator"
         app = create_app(Curation(data.name, Path()), token)
@@ -86,7 +85,6 @@ class Curator:
         return self.page
 
     def checked(self) -> None:
-        """Wait until the server has checked the input."""
         self.page.wait_for_selector("body[data-checked]:not([data-checked=''])")
 
     def type(self, label: str, text: str) -> None:
@@ -97,7 +95,6 @@ class Curator:
         return self.page.locator(f'[data-column="{column}"] .said').inner_text()
 
     def built(self) -> None:
-        """Build, and wait for the view."""
         self.page.locator("#start").click()
         self.page.wait_for_selector("#result:not([hidden])", timeout=BUILD_MS)
 

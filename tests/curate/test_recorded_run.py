@@ -40,9 +40,6 @@ def recorded(browser, data):
 
 
 def test_from_a_raw_export_to_a_published_page(browser, tmp_path):
-    """From 40 columns with all their dirt; the schema file has under 60 lines and reads the table; the page
-    answers without a server.
-    """
     write_clinic(tmp_path / "clinic.csv", 6_000)
     steps = recorded(browser, tmp_path / "clinic.csv")
     assert len(steps) <= MOST_STEPS, steps

@@ -1,6 +1,5 @@
 """Charts and panels as people expect them, whoever they are: the view's numbers, arranged, compared, taken
-away, explained, and without barriers.
-"""
+away, explained, and without barriers."""
 
 import re
 from collections.abc import Iterator
@@ -46,7 +45,6 @@ SERIOUS = """([where, rules]) => axe
 
 
 def names(page: Page) -> list[str]:
-    """The attributes of the charts, in order."""
     return page.locator("#charts h2 .name").all_inner_texts()
 
 
@@ -256,7 +254,6 @@ def test_names_that_try_to_break_out(visitor, hostile):
 
 
 def test_on_a_phone(enter, explorer):
-    """390 pixels wide: nothing overflows, and the count stays in sight."""
     page = enter(explorer.url, width=390, height=844).visit()
     for tab in ("heatmap", "table", "numbers", "compare"):
         page.locator(f"#tab-{tab}").click()
@@ -269,7 +266,6 @@ def test_on_a_phone(enter, explorer):
 
 @pytest.mark.parametrize(("width", "schemes"), [(390, ["light"]), (1400, ["light", "dark"])])
 def test_no_barriers(enter, explorer, width, schemes):
-    """axe-core reports nothing serious in light and dark, which differ in colours only."""
     page = enter(explorer.url, width=width).visit()
     bar(page, "sex", 0).click()
     shows(page, "Female")
@@ -279,7 +275,7 @@ def test_no_barriers(enter, explorer, width, schemes):
 
     def look(where: str) -> None:
         for scheme in schemes:
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             rules = ["color-contrast"] if scheme == "dark" else None
             violations.extend(page.evaluate(SERIOUS, [where, rules]))
 
@@ -304,7 +300,6 @@ def test_no_barriers(enter, explorer, width, schemes):
 
 @pytest.fixture(scope="module")
 def wide() -> Iterator[Explorer]:
-    """A view of 200 attributes, and one of a category of 600 values."""
     schema = Schema([Integer(name=f"answer_{i:03d}", min=0, max=3) for i in range(200)])
     values = [f"post {i:03d}" for i in range(600)]
     places = Schema([Category(name="postcode", values=values), Integer(name="size", min=0, max=9)])
@@ -319,7 +314,6 @@ def wide() -> Iterator[Explorer]:
 
 
 def test_200_attributes(enter, wide):
-    """Only the first are shown; others can be searched, and the link keeps them."""
     page = enter(wide.url).visit("wide.pview")
     assert page.locator("#charts article").count() == 24
     expect(page.locator("#columns-status")).to_contain_text("176 of 200 hidden.")

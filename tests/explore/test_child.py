@@ -11,7 +11,6 @@ from hdpview.explore.postgres.sqlstates import SqlState, as_pg_error
 
 @pytest.fixture
 def child() -> Iterator[Child]:
-    """A child that serves Python's own functions."""
     made = Child("importlib", "import_module", "builtins")
     yield made
     made.close()

@@ -1,6 +1,5 @@
 """Random questions from the OpenAPI description: every endpoint answers as described, and never with an
-internal error.
-"""
+internal error."""
 
 import pytest
 import schemathesis

@@ -52,7 +52,6 @@ def _expected(view: PView, filters: list[str]) -> np.ndarray[Any, Any]:
 
 
 def test_counts_equal_pythons(reader, hospital):
-    """2,000 random filters, including ranges that cut through bins or exceed the bounds, to 1e-9."""
     filters = random_filters(hospital.schema, N_FILTERS, seed=18)
     _close(reader.page.evaluate(_COUNTS, filters), _expected(hospital, filters))
 
@@ -125,7 +124,6 @@ def test_statistics_equal_pythons(reader, hospital):
 
 
 def _statistics(view: PView, question: dict[str, Any], answer: dict[str, Any]) -> tuple[Any, Any]:
-    """Each statistic with its ends, as the page has them and as the view's own functions do."""
     x, where = question["attribute"], question["where"]
     expected = [view.mean(x, where), *(view.quantile(x, share, where) for share in _SHARES)]
     ours = [[math.nan if each is None else each[end] for end in ENDS] for each in answer["spans"]]
@@ -204,7 +202,6 @@ def test_the_page_says_what_it_holds(reader, hospital, published):
     assert re.search(r"Checksum of the view: [0-9a-f]{64}", told)
     text = published.read_text()
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
-    assert policy is not None
     assert "default-src 'none'; script-src 'sha256-" in policy[1]
     assert not re.search(r"script-src[^;]*unsafe", policy[1])
     assert not re.search(r"\b(?:src|href)=\"(?!#|data:)", text)
@@ -244,5 +241,4 @@ def test_the_page_is_small(hospital):
     """Scripts and style below 110 kB, so that a page of Adult stays below 310 kB."""
     text = page_of(hospital, "hospital.pview")
     content = re.search(r'<script type="text/plain" id="content">(.*?)</script>', text, re.DOTALL)
-    assert content is not None
     assert len(text.encode()) - len(content[1].encode()) < 110_000

@@ -1,6 +1,5 @@
 """What is saved is what was seen: the picture, the CSV, the report and the reopened link of ten states of the
-page say what the screen says, served and published.
-"""
+page say what the screen says, served and published."""
 
 import csv
 import re
@@ -71,11 +70,10 @@ STATES: dict[str, tuple[str, *tuple[Callable[[Page], None], ...]]] = {
 
 
 def _told(page: Page, name: str) -> dict[str, list[str]]:
-    """The screen's number and interval of each value."""
     is_percent = page.get_by_label("Show", exact=True).input_value() == "percent"
     told = {}
     for label in every_label(page, name):
-        value, words = re.fullmatch(r"(.+?): ((?:about|rate|mean|not) .*)", label).groups()  # type: ignore[union-attr]
+        value, words = re.fullmatch(r"(.+?): ((?:about|rate|mean|not) .*)", label).groups()
         spans = re.findall(r"[−\d.,]+%? \(likely [−\d.,]+%? to [−\d.,]+%?\)(?: of these)?", words)
         span = next((each for each in spans if each.endswith("of these") == is_percent), "")
         told[value] = numbers_in(span)
@@ -100,7 +98,6 @@ def _on_screen(page: Page, name: str) -> dict[str, int]:
 
 
 def _table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The lines above the table of a CSV, and its rows."""
     lines = path.read_text().splitlines()
     return [line for line in lines if line[0] == "#"], list(
         csv.reader(line for line in lines if line[0] != "#")
@@ -143,7 +140,6 @@ def test_what_is_saved_is_what_was_seen(page, state):
         page.get_by_role("button", name="Report").click()
     report = download.value.path().read_text()
     figure = re.search(rf"<figure><h3>([^<]* by {name}\b[^<]*)</h3>(<svg.*?</svg>)", report, re.DOTALL)
-    assert figure is not None
     standing = re.sub(r"^<svg(?![^>]*xmlns=)", '<svg xmlns="http://www.w3.org/2000/svg"', figure[2])
     assert _drawn(ET.fromstring(standing)) == on_screen
     assert figure[1] == texts[0]

@@ -56,7 +56,6 @@ def test_many_people_are_measured(tmp_path, hospital):
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A view with one range to draw, of six values, and one other chart."""
     schema = Schema([Integer(name="hour", min=0, max=5), Category(name="kind", values=["a", "b"])])
     rows = {"hour": [i % 6 for i in range(600)], "kind": ["ab"[i % 6 < 3] for i in range(600)]}
     build(pa.table(rows), schema, 5.0).save(tmp_path / "small.pview")

@@ -43,7 +43,6 @@ BUILD = ("build", "people.csv", "--schema", "people.toml", "-e", "1")
 
 
 def on_terminal(*words: object, cwd: Path, columns: int = 80, **environment: str) -> str:
-    """The output of a command on a screen of that many columns."""
     ours, theirs = pty.openpty()
     variables = {
         **{k: v for k, v in os.environ.items() if k != "NO_COLOR"},
@@ -67,7 +66,6 @@ def on_terminal(*words: object, cwd: Path, columns: int = 80, **environment: str
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table, its schema and its view."""
     path = tmp_path_factory.mktemp("cli")
     write_people(path / "people.csv")
     (path / "people.toml").write_text(SCHEMA)
@@ -77,12 +75,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder, the ledger among them."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every command there is, as the words that call it."""
     yield words
     if hasattr(group, "list_commands"):
         for name in group.list_commands(None):
@@ -212,7 +208,6 @@ def test_info_states_what_is_protected_and_how_far_answers_are_off(folder):
 
 
 def test_a_test_key_is_shown_wherever_the_view_is(folder):
-    """Builds with one key are equal, and others are not."""
     for name in ("a", "b"):
         assert "NOT PRIVATE" in run(*BUILD, "--test-key", "k", "-o", f"{name}.pview", cwd=folder).stdout
     run(*BUILD, "-o", "c.pview", cwd=folder)

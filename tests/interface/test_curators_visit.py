@@ -29,8 +29,7 @@ N_ROWS = 1_500
 @dataclass(frozen=True)
 class Table:
     """A file and what its curator knows of it. known: answers to the draft's questions, by column; mistaken:
-    answers given first; complaint: what must be said about them before anything is paid.
-    """
+    answers given first; complaint: what must be said about them before anything is paid."""
 
     lines: list[str]
     known: Mapping[str, str]
@@ -143,7 +142,6 @@ def test_from_a_messy_file_to_a_published_page(table, tmp_path):
 
 @pytest.fixture
 def clinic(tmp_path: Path) -> Path:
-    """The raw export, in a folder of its own."""
     write_clinic(tmp_path / "clinic.csv")
     return tmp_path / "clinic.csv"
 
@@ -173,7 +171,6 @@ def test_a_draft_has_a_line_per_column_and_tells_no_value(clinic):
 
 
 def test_losses_stop_a_build_until_they_are_accepted(clinic, monkeypatch):
-    """Python, the command and the check agree; what was lost shows in the finished view too."""
     source = '[source]\nseparator = ";"\nencoding = "cp1252"\nmissing = ["?"]\n'
     bands = '[attributes.Altersgruppe]\ntype = "integer"\nmin = 0\nmax = 100\nmissing = 0\n'
     folder = clinic.parent

@@ -45,7 +45,6 @@ def test_links_between_documents_lead_somewhere():
 
 def test_first_page_of_the_site_shows_the_program_of_the_readme():
     program = re.search(r"```python\n.*?```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert program is not None
     assert program[0] in (ROOT / "docs/index.md").read_text(encoding="utf-8")
 
 

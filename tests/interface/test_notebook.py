@@ -27,8 +27,7 @@ def test_notebooks_show_what_they_print(path, tmp_path):
 
 def _outline(cell: Any) -> list[Any]:
     """What the outputs of a cell are, without what noise changes: of synthetic records that is all but their
-    columns, of pictures everything.
-    """
+    columns, of pictures everything."""
     outlines: list[Any] = []
     for output in cell.get("outputs", []):
         assert output["output_type"] != "error"

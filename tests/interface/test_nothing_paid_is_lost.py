@@ -46,7 +46,6 @@ def test_a_view_saved_elsewhere_ends_with_code_3(folder, monkeypatch):
 
 
 def test_a_full_disk_costs_no_view(tmp_path, monkeypatch):
-    """The view goes to another place, and the charge names it."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(save.tempfile, "tempdir", str(tmp_path / "elsewhere"))
     view, receipt = paid(tmp_path)
@@ -54,7 +53,6 @@ def test_a_full_disk_costs_no_view(tmp_path, monkeypatch):
     saver.keep(receipt)
     said = saver.save(view)
     (kept,) = (tmp_path / "elsewhere").iterdir()
-    assert said is not None
     assert str(kept) in said
     assert "Epsilon 1 is spent on 't'" in said
     assert hv.open(kept).manifest.epsilon == 1
@@ -72,7 +70,6 @@ def test_two_builds_of_one_name_keep_both_views(tmp_path, monkeypatch):
     assert savers[0].save(view) is None
     first = (tmp_path / "v.pview").read_bytes()
     said = savers[1].save(view)
-    assert said is not None
     assert "Another build wrote" in said
     assert (tmp_path / "v.pview").read_bytes() == first
     (kept,) = (tmp_path / "elsewhere").iterdir()

@@ -1,6 +1,5 @@
 """The documentation site: it builds without warnings, so every link and heading it names is there, and its
-pages load nothing from elsewhere.
-"""
+pages load nothing from elsewhere."""
 
 import os
 import re
@@ -23,7 +22,6 @@ FETCHED = re.compile(
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built strictly: a broken link is an error."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],

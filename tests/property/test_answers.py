@@ -115,7 +115,6 @@ def one_block_view(schema: Schema, n_records: int) -> PView:
 
 
 def test_the_guarantee_holds_where_one_cell_is_less_than_rounding():
-    """One cell of 10^24 vanishes in a sum of weights, alone or in a batch."""
     schema = Schema([Integer(name=name, min=0, max=9_999) for name in "abcdef"])
     view = one_block_view(schema, 1_000)
     nearly_all = "NOT (" + " AND ".join(f"{name} = 1" for name in schema.names) + ")"
@@ -126,7 +125,6 @@ def test_the_guarantee_holds_where_one_cell_is_less_than_rounding():
 
 
 def test_sums_of_huge_counts_do_not_overflow():
-    """Counts of 2^53 in 2,000 blocks."""
     schema = Schema([Integer(name="a", min=0, max=1_999)])
     view = cell_view(schema, np.full(2_000, 2**53))
     for reading in ("raw", "consistent"):

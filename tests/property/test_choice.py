@@ -87,7 +87,7 @@ def test_equal_scores_are_parted_where_fractions_say():
     """A third is no double: the number whose first bits are those of 1/3 goes by the bits behind."""
     place = 2**53 // 3
     low, high = (
-        choose(fractions([0] * 3), Fraction(1), fractions([1] * 3), uniform)  # type: ignore[arg-type]
+        choose(fractions([0] * 3), Fraction(1), fractions([1] * 3), uniform)
         for uniform in (Written(place), Written(place, True))
     )
     assert (low, high) == (0, 1)

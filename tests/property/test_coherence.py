@@ -1,6 +1,5 @@
 """Answers that belong together do not contradict each other: parts and wholes, shares and complements, and
-Python, SQL and charts.
-"""
+Python, SQL and charts."""
 
 from typing import Any
 

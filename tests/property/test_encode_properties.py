@@ -32,7 +32,6 @@ def by_edges(attribute: Ordered, positions: list[Any]) -> list[int]:
 
 
 def beside(edges: NDArray[np.float64], chosen: list[int]) -> list[float]:
-    """Some edges, and the doubles next to them."""
     picked = edges[np.array(chosen, dtype=np.int64) % len(edges)]
     return [*picked.tolist(), *np.nextafter(picked, -np.inf).tolist(), *np.nextafter(picked, np.inf).tolist()]
 

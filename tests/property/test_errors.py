@@ -49,7 +49,6 @@ def scan_of(part: ViewPart, functions: dict[int, Floats], is_count: list[bool]) 
 
 
 def covariances_of(part: ViewPart, functions: dict[int, Floats], is_count: list[bool]) -> Floats:
-    """In closed form, as a batch of one term for each sum."""
     shares, n = {}, len(is_count)
     for a, values in functions.items():
         weights = np.array(is_count)[:, None]

@@ -95,7 +95,6 @@ def some_quantities(where: str | None) -> list[Quantity]:
 
 
 def by_cells(kind: str, seed: int, where: str | None) -> list[Floats]:
-    """What each cell adds to these quantities."""
     inside = true_cells(kind, seed) * indicator(asked(where))
     age, dose = (along(a, bin_values(SCHEMA.attributes[a], a).mean) for a in (AGE, DOSE))
     return [inside, inside * age, inside * dose**2, inside * age * dose]
@@ -157,7 +156,6 @@ def test_groups_are_those_asked_one_by_one(kind, seed, where, attributes):
 
 
 def code_boxes(a: int) -> list[Any]:
-    """A box per code of an attribute."""
     from hdpview.query.question.axes import code_conditions
 
     return [{a: condition} for condition in code_conditions(SCHEMA.attributes[a])]

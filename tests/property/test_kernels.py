@@ -83,7 +83,6 @@ def test_sparse_deviation_is_the_dense_one(block):
 @FAST
 @given(blocks())
 def test_every_cut_is_scored_as_if_really_made(block):
-    """AE_L + AE_R of every cut, in order of attribute and cut point."""
     assert block.cut_deviations() == pytest.approx(dense_cuts(block.x), rel=1e-9, abs=1e-6)
 
 

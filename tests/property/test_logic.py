@@ -16,7 +16,6 @@ N_PEOPLE = 700
 
 @pytest.fixture(scope="module")
 def people() -> tuple[PView, duckdb.DuckDBPyConnection]:
-    """The same random table as a noiseless view with a block per cell, and as a table in DuckDB."""
     rng = np.random.default_rng(7)
     codes = np.stack([rng.integers(0, size, N_PEOPLE) for size in PEOPLE.sizes], axis=1)
     columns = {name: [VALUES[name][code] for code in codes[:, a]] for a, name in enumerate(PEOPLE.names)}

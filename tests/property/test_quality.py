@@ -23,7 +23,6 @@ SIZES = (5, 4, 3)
 
 
 def view_of(cells: NDArray[np.int64], method: str) -> ViewPart:
-    """A view of a table, before its errors are measured."""
     made = release(
         sparse(cells),
         Fraction(1),
@@ -55,7 +54,6 @@ def scores_on(part: ViewPart, exact_counts: SparseCounts) -> list[NDArray[np.flo
 )
 @settings(max_examples=15, deadline=None)
 def test_scores_move_by_one_at_most(method, seed, crowd, at):
-    """Whatever the table, the view and the record. Scores are whole numbers, so that draws are exact."""
     rng = np.random.default_rng(seed)
     cells = rng.poisson(crowd * rng.random(SIZES)).astype(np.int64)
     more = cells.copy()

@@ -26,7 +26,6 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_s
 
 
 def sparse(tensor: NDArray[np.int64], seed: int = 0) -> SparseCounts:
-    """Occupied cells of a dense tensor, in a random order."""
     counts = counts_of(tensor)
     order = np.random.default_rng(seed).permutation(len(counts.exact_counts))
     return SparseCounts(counts.schema, counts.exact_codes[order], counts.exact_counts[order])
@@ -109,7 +108,6 @@ def test_fast_and_naive_release_the_same_counts(shape, kind, seed, epsilon, test
 
 
 def test_the_same_leaves_by_every_way_of_cutting():
-    """On larger tables, cuts by rejection, by inversion and blind ones each occur by the hundred."""
     ways: Counter[str] = Counter()
     for i in range(48):
         shape, factor = ((8, 8, 8, 8), 3.0) if i % 2 else ((7, 5, 6), 0.4)
@@ -143,7 +141,6 @@ def test_parameters_are_the_papers():
 
 
 def test_the_oracle_itself_is_a_distribution():
-    """Its cut probabilities sum to one and agree with a hand computation on a block of three cells."""
     x = np.array([4, 0, 0])
     # The first cut leaves two uniform sides, the second does not.
     assert (naive.score(x, 0, 1), naive.score(x, 0, 2)) == (0.0, -4.0)

@@ -93,7 +93,6 @@ def test_a_table_that_cannot_be_read_costs_nothing(account):
 
 
 def test_builds_at_once_count_the_same_rows_of_each_person(account):
-    """Else a view could be refined on other rows than it counts. What is refused costs nothing."""
     first, *other = ("t", Fraction(1), "x", "who", 3, Fraction(0), None, "salt"), "another salt"
     account.charge(*first)
     with pytest.raises(BudgetError, match="Repeat this one"):
@@ -184,7 +183,6 @@ def test_builds_that_are_not_private_are_recorded_as_such(account):
 
 
 def test_a_views_name_goes_to_its_own_charge(account):
-    """A receipt settles its own charge, not the newest."""
     receipts: list[Receipt] = []
     hv.build(TABLE, SCHEMA, 1, ledger=account.path, table="t", on_charge=receipts.append)
     hv.build(TABLE, SCHEMA, 1, ledger=account.path, table="t")
@@ -349,7 +347,6 @@ def test_a_folder_and_a_pattern_in_it_share_a_ledger(tmp_path):
 
 
 def test_a_view_names_all_that_was_spent_before_it(account, monkeypatch):
-    """Another build may charge at any moment, so the total is read under the lock."""
     monkeypatch.setattr(ledgers, "_WAIT_SECONDS", 0.05)
     right = Ledger.spent
 

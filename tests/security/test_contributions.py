@@ -110,7 +110,7 @@ def test_persons_are_told_apart_by_every_letter_whatever_the_database_takes_for_
 
 def test_an_empty_list_of_nobody_is_none_at_all():
     """The curator's page sends a list, and every build without a privacy unit failed."""
-    assert Contributions(anonymous_values=[]) == Contributions()  # type: ignore[arg-type]
+    assert Contributions(anonymous_values=[]) == Contributions()
     hv.build(frame([("a", 1, True)]), SCHEMA, 1, no_person=[], method="hdpview")
 
 

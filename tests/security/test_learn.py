@@ -29,7 +29,6 @@ KINDS = {"age": "integer", "balance": "real", "born": "datetime", "city": "categ
 
 
 def frequent(texts: dict[str, int], epsilon: Fraction, delta: Fraction, max_rows: int = 1) -> dict[str, int]:
-    """The texts that pass the threshold, with noisy counts."""
     mechanism = Mechanism(epsilon, Randomness.fresh(), delta=delta, max_rows=max_rows, law="laplace")
     return mechanism.frequent("texts", Exact(texts), mechanism.total, delta)
 
@@ -54,13 +53,9 @@ def test_bounds_hold_the_data_and_are_not_far_off(monkeypatch):
     monkeypatch.setattr(learning, "_FALSE_BINS", 1e-7)
     learnt = learn(table(20_000), KINDS, Fraction(1), TINY).attributes
     age, balance, born, city = learnt["age"], learnt["balance"], learnt["born"], learnt["city"]
-    assert isinstance(age, hv.Integer)
     assert (age.min, age.max) == (16, 127)
-    assert isinstance(balance, hv.Real)
     assert (balance.min, balance.max) == (-1024.0, 4096.0)
-    assert isinstance(born, hv.Datetime)
     assert (born.min, born.max) == ("1950-01-01", "1999-12-31")
-    assert isinstance(city, hv.Category)
     assert city.values == ("Graz", "Lyon", "Oslo")
 
 
@@ -75,12 +70,10 @@ def test_whole_numbers_lie_within_their_bounds(values, bounds, monkeypatch):
     monkeypatch.setattr(learning, "_FALSE_BINS", 1e-12)
     whole = pa.table({"x": values * 3_000})
     learnt = learn(whole, {"x": "integer"}, Fraction(1), Fraction(0)).attributes["x"]
-    assert isinstance(learnt, hv.Integer)
     assert (learnt.min, learnt.max) == bounds
     (real,) = learn(
         pa.table({"x": pa.array(values * 3_000, pa.float64())}), {"x": "real"}, Fraction(1), Fraction(0)
     ).attributes.values()
-    assert isinstance(real, hv.Real)
     assert real.min <= min(values) <= max(values) <= real.max
 
 
@@ -108,7 +101,6 @@ def test_odd_values_do_not_raise():
     assert isinstance(learnt, hv.Real)
     moments = pa.array([2**63 - 1, -(2**63) + 1, -(2**62), 2**62, None, 0] * 200, pa.timestamp("us"))
     when = learn(pa.table({"x": moments}), {"x": "datetime"}, Fraction(1), Fraction(0)).attributes["x"]
-    assert isinstance(when, hv.Datetime)
     assert (when.min, when.max) == ("1900-01-01", "2099-12-31")
 
 
@@ -188,12 +180,9 @@ def test_persons_are_protected_where_bounds_are_learnt(monkeypatch):
     kinds, limits = {"age": "integer", "city": "category"}, Contributions("who", 2)
     learnt = learn(visits(3_000, 2), kinds, Fraction(4), TINY, limits)
     age, city = learnt.attributes.values()
-    assert isinstance(age, hv.Integer)
     assert (age.min, age.max) == (16, 63)
-    assert isinstance(city, hv.Category)
     assert city.values == ("Lyon", "Oslo")
     unprotected = learn(visits(3_000, 2), kinds, Fraction(4), TINY).attributes["age"]
-    assert isinstance(unprotected, hv.Integer)
     assert unprotected.max == 4_095
 
 
@@ -244,7 +233,7 @@ def test_a_text_with_a_nul_changes_no_other():
     answers = ["yes"] * 5_000 + ["no"] * 5_000
     for rows in (answers, [*answers, "yes\0"]):
         learnt = learn(pa.table({"a": rows}), {"a": "category"}, Fraction(1), TINY)
-        assert learnt.attributes["a"].values == ("no", "yes")  # type: ignore[union-attr]
+        assert learnt.attributes["a"].values == ("no", "yes")
     with pytest.raises(hv.BudgetError, match="NUL"):
         frequent({"yes": 5_000, "yes\0": 1}, Fraction(1), TINY)
 

@@ -22,7 +22,6 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def texts(*values: bytes) -> pa.Array:
-    """A column of texts with these bytes, whether they are UTF-8 or not."""
     offsets = [sum(map(len, values[:i])) for i in range(len(values) + 1)]
     buffers = struct.pack(f"<{len(offsets)}i", *offsets), b"".join(values)
     return pa.StringArray.from_buffers(len(values), *map(pa.py_buffer, buffers))

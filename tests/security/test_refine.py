@@ -60,7 +60,6 @@ def built(table: pa.Table | Path, **options: object) -> hv.PView:
 
 
 def test_every_table_gets_the_noise_of_both_budgets_together():
-    """Scales of all tables shrink by one factor: as much as was spent on tables at first and now."""
     view = built(rows(), quality=False)
     finer = hv.refine(view, rows(), "0.5", ledger=False, test_key=b"second", quality=False)
     before, after = ({t.shape.attributes: t.scale for t in each.parts[0].tables} for each in (view, finer))
@@ -71,7 +70,6 @@ def test_every_table_gets_the_noise_of_both_budgets_together():
 
 
 def test_budgets_add_up_in_manifest_card_and_ledger(tmp_path):
-    """Refining charges the account of the table that the view was built from, and its spending adds up."""
     path = tmp_path / "admissions.parquet"
     pq.write_table(rows(), path)
     view = hv.build(path, SCHEMA, 1)
@@ -101,7 +99,6 @@ def test_a_view_is_refined_once(method, tmp_path):
 
 
 def test_a_ledger_that_does_not_know_the_view_is_refused(tmp_path):
-    """It would not notice a second refinement. So are a new name of the table and an older copy."""
     ledger = tmp_path / "l.sqlite"
     Ledger(ledger).charge("t", Fraction(1), "x")
     shutil.copy(ledger, tmp_path / "older.sqlite")
@@ -113,7 +110,6 @@ def test_a_ledger_that_does_not_know_the_view_is_refused(tmp_path):
 
 
 def test_a_focus_adds_a_table_that_the_view_does_not_hold():
-    """A new group is measured; one that is there already gets its share of the budget instead."""
     view = built(rows())
     groups = {table.attributes for table in view.parts[0].tables}
     finer = hv.refine(view, rows(), 1, focus=[("age", "stay")], ledger=False, test_key=b"second")
@@ -124,7 +120,6 @@ def test_a_focus_adds_a_table_that_the_view_does_not_hold():
 
 @pytest.mark.parametrize("focus", ["age", ["age"], ("age", "stay")])
 def test_a_focus_is_a_list_of_groups(focus):
-    """A text is not taken apart into letters."""
     with pytest.raises(hv.MethodError, match="focus must list groups of attributes by name"):
         hv.refine(built(rows()), rows(), 1, focus=focus, ledger=False)
 
@@ -147,7 +142,6 @@ def test_budgets_that_no_file_can_state_together_are_refused(tmp_path):
 
 
 def test_another_table_is_refused_before_anything_is_charged(tmp_path):
-    """A table that cannot have been the one before costs nothing and is explained."""
     path = tmp_path / "admissions.parquet"
     pq.write_table(rows(), path)
     view = hv.build(path, SCHEMA, 20)
@@ -158,7 +152,6 @@ def test_another_table_is_refused_before_anything_is_charged(tmp_path):
 
 
 def persons() -> pa.Table:
-    """Three rows of each person."""
     return rows().append_column("who", pa.array([f"p{i // 3}" for i in range(N)]))
 
 
@@ -166,7 +159,6 @@ PERSON = {"privacy_unit": "who", "max_rows": 2}
 
 
 def test_rows_of_persons_are_chosen_again(tmp_path):
-    """With the ledger of the build the same rows are counted, so at a large budget counts do not move."""
     ledger = tmp_path / "l.sqlite"
     kept = {"ledger": ledger, "table": "t"}
     view = hv.build(persons(), SCHEMA, 4_000, **PERSON, **kept)
@@ -182,7 +174,6 @@ def test_rows_of_persons_are_chosen_again(tmp_path):
     "other", [{"ledger": False}, {"ledger": "m.sqlite"}, {"no_person": ["p1"]}, {"table": "u"}]
 )
 def test_another_choice_of_rows_is_refused(other, tmp_path):
-    """Another ledger, another table's name and other rules choose other rows; nothing is charged."""
     kept = {"ledger": tmp_path / "l.sqlite", "table": "t"}
     view = hv.build(persons(), SCHEMA, 1, **PERSON, **kept)
     hv.build(persons(), SCHEMA, 1, **PERSON, ledger=tmp_path / "m.sqlite", table="t")
@@ -195,7 +186,6 @@ def test_another_choice_of_rows_is_refused(other, tmp_path):
 
 
 def test_a_delta_goes_on_from_what_it_bought():
-    """Precisions of Gaussian tables become those of one build with both budgets, and delta stays."""
     options = {"delta": "1e-3", "quality": False}
     view = built(rows(), **options)
     finer = hv.refine(view, rows(), 1, ledger=False, test_key=b"second", quality=False)
@@ -210,7 +200,6 @@ def test_a_delta_goes_on_from_what_it_bought():
 
 
 def test_blocks_keep_their_places_and_get_less_noise():
-    """The paper's blocks are not cut again; all that is spent makes their counts finer."""
     view = built(rows(), method="hdpview", quality=False)
     finer = hv.refine(view, rows(), "0.5", ledger=False, test_key=b"second", quality=False)
     assert (finer.blocks.lower == view.blocks.lower).all()
@@ -221,7 +210,6 @@ def test_blocks_keep_their_places_and_get_less_noise():
 
 
 def test_a_merged_view_is_refined_part_by_part(tmp_path):
-    """The merged one is refused in words; its parts are refined and merged, and the ledger adds up."""
     account = Ledger(tmp_path / "l.sqlite")
     views = []
     for name, seed in (("north", 1), ("south", 2)):
@@ -236,7 +224,6 @@ def test_a_merged_view_is_refined_part_by_part(tmp_path):
 
 
 def test_a_refinement_that_broke_off_is_resumed(tmp_path):
-    """It is finished without paying again, and what was drawn before is in it."""
     account = Ledger(tmp_path / "l.sqlite")
     kept = {"ledger": account.path, "table": "t"}
     view = hv.build(rows(), SCHEMA, 1, **kept)
@@ -258,7 +245,6 @@ def test_a_refinement_that_broke_off_is_resumed(tmp_path):
 
 
 def test_wishes_are_kept_and_checked(tmp_path):
-    """A file of wishes records the version that wrote it; damaged ones are refused."""
     view, path = built(rows()), tmp_path / "w.json"
     wishes = view.wish("age >= 20 AND ward = 'b'", within=5) + view.wish("stay = 3", within=500)
     wishes.save(path)
@@ -281,7 +267,6 @@ def test_wishes_are_kept_and_checked(tmp_path):
 
 
 def test_what_was_forecast_for_wishes_is_reached():
-    """The stated budget meets a wish, and intervals are as wide as forecast."""
     view = built(rows(), test_key=b"2")
     wishes = view.wish("age BETWEEN 6 AND 9 AND ward = 'a'", within=20) + view.wish("age > 10", within=30)
     forecast = estimate_wishes(view, wishes)
@@ -300,7 +285,6 @@ def test_a_refinement_is_named_by_the_view_it_refines():
 
 
 def test_the_command_writes_a_view_of_both_budgets(tmp_path):
-    """`hdpview refine` charges the ledger, writes the new view and leaves the old one alone."""
     path = tmp_path / "admissions.parquet"
     pq.write_table(rows(), path)
     view = hv.build(path, SCHEMA, 1)

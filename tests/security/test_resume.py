@@ -57,14 +57,12 @@ class OutOfMemory:
 def break_off(
     account: Ledger, where: str = "hdpview.methods.mixture.fits_side_by_side", **options: Any
 ) -> None:
-    """Start a build that runs out of memory after its charge."""
     with patch(where, OutOfMemory()), pytest.raises(MemoryError):
         build(account, **options)
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What the sampler returned, draw by draw."""
     draws: list[bytes] = []
     right = mechanism._sampled
 
@@ -104,7 +102,6 @@ def test_a_build_that_breaks_off_is_finished_without_paying_again(method, broken
 
 
 def test_a_resumed_build_is_the_build_that_broke_off(account, tmp_path):
-    """Even if the table has changed meanwhile, because everything comes from recorded draws."""
     account.charge("other", Fraction(1), "x")
     whole = hv.build(table(), SCHEMA, 1, ledger=False, test_key=b"k")
     break_off(account, "hdpview.build.PView", test_key=b"k")
@@ -249,8 +246,7 @@ def test_a_running_build_cannot_be_resumed(account):
 
 def test_whole_records_survive_wherever_the_file_is_torn(tmp_path):
     """A process can die in the middle of a write. Incomplete records are drawn again and written in their
-    place.
-    """
+    place."""
     path, order = tmp_path / "x.released", {"epsilon": "1"}
     records = {"a": np.arange(3), "b": np.array(["ä", "bc"]), "c": np.zeros((2, 0, 1))}
     whole, ends = Checkpoint(path, order), []
@@ -330,7 +326,6 @@ def test_no_charge_is_without_a_file_of_outcomes(account):
 
 
 def test_a_ledger_that_is_locked_at_the_end_costs_no_view(account, monkeypatch, caplog):
-    """The view is finished, with a warning."""
     monkeypatch.setattr(ledgers, "_WAIT_SECONDS", 0.1)
     others: list[sqlite3.Connection] = []
 

@@ -51,7 +51,6 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path, monkeypatch
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert killed.stdout is not None
     left = Path(killed.stdout.readline().strip())
     (tmp_path / "hdpview-of-a-friend").mkdir()
     with private_directory():

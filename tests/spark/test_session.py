@@ -1,6 +1,5 @@
 """Java and PySpark: found where they are, and asked for in words where they are not. No session is started
-here.
-"""
+here."""
 
 import subprocess
 import sys

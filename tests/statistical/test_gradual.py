@@ -23,7 +23,6 @@ CASES = [
 
 
 def laplace(n: int, scale: Fraction) -> np.ndarray:
-    """Fresh noise of OpenDP's sampler."""
     rate = 1 / scale
     return Mechanism(rate, Randomness.fresh()).noisy("noise", Exact(np.zeros(n, np.int64)), rate)
 
@@ -44,8 +43,7 @@ def law(k: np.ndarray, z: int, rate: float, finer_rate: float) -> np.ndarray:
 @pytest.mark.parametrize(("rate", "finer_rate"), CASES)
 def test_refined_noise_is_that_of_the_larger_budget_and_the_old_release_adds_nothing_to_it(rate, finer_rate):
     """Scales 5% off are rejected. What the old release adds is unrelated to the new noise in value and
-    size; with fresh noise it is not.
-    """
+    size; with fresh noise it is not."""
     coarse, anew = laplace(N, 1 / rate), laplace(N, 1 / finer_rate)
     fine = finer_noise(coarse, rate, finer_rate, Randomness.fresh().root_key("finer"))
     scale = float(1 / finer_rate)

@@ -18,7 +18,6 @@ EXACT = np.arange(N) % 7 * 1_000
 
 
 def draw(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
-    """The whole way, charge included."""
     exact = EXACT.reshape(-1, 100)
     noise = Mechanism(epsilon, randomness).noisy("a table", Exact(exact), epsilon) - exact
     assert noise.shape == exact.shape

@@ -1,6 +1,5 @@
 """The width of noise intervals against simulation: they cover what they say, and are hardly wider than need
-be.
-"""
+be."""
 
 import math
 
@@ -30,8 +29,7 @@ PATTERNS = {  # weight and number of blocks with that weight
 
 def simulated(pattern: list[tuple[float, int]], scale: float, seed: int) -> NDArray[np.float64]:
     """|Σ w·z| of many simulated answers: a sum of n discrete Laplace variables is the difference of two
-    negative binomials.
-    """
+    negative binomials."""
     rng = np.random.default_rng(seed)
     p = -math.expm1(-1 / scale)
     total = np.zeros(N)
@@ -71,8 +69,7 @@ def test_intervals_cover_and_are_tight(name, scale):
 @pytest.mark.parametrize("scale", [0.05, 0.1, 0.2, 0.3])
 def test_one_block_is_covered_where_noise_is_mostly_zero(scale):
     """Where most noise is 0, P(|z| ≤ width) of a single block is still at least the confidence, computed
-    exactly.
-    """
+    exactly."""
     q = math.exp(-1 / scale)
     for confidence in (0.9, 0.95, 0.99, 0.999, 0.9999):
         reached = math.floor(half_width([(1.0, 1)], scale, confidence) + 1e-9)

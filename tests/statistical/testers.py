@@ -1,6 +1,5 @@
 """Statistical tests that can fail: each states its false-alarm rate, and is tested itself to reject what is 5
-% off.
-"""
+% off."""
 
 import math
 
@@ -23,8 +22,7 @@ def laplace_scale_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
     scale.
 
     The standard deviation of |z| is about its mean, so n draws tell scales 5% apart by 0.05·√n standard
-    errors.
-    """
+    errors."""
     q = math.exp(-1 / scale)
     mean = 2 * q / (1 - q * q)
     variance = 2 * q / (1 - q) ** 2 - mean**2
@@ -33,8 +31,7 @@ def laplace_scale_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
 
 def laplace_shape_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
     """A chi-square test of the whole distribution, over runs of neighbouring values that are expected at
-    least 50 times each.
-    """
+    least 50 times each."""
     q = math.exp(-1 / scale)
 
     def at_most(z: int) -> float:
@@ -61,8 +58,7 @@ def frequencies_are_rejected(observed: NDArray[np.int64], probabilities: Floats)
 
 def mean_score_is_rejected(observed: NDArray[np.int64], probabilities: Floats, scores: Floats) -> bool:
     """A z-test of the mean score of the outcomes: for exponential families it is the sharpest test of their
-    parameter.
-    """
+    parameter."""
     mean = (probabilities * scores).sum()
     variance = (probabilities * (scores - mean) ** 2).sum()
     n = observed.sum()
@@ -70,7 +66,6 @@ def mean_score_is_rejected(observed: NDArray[np.int64], probabilities: Floats, s
 
 
 def frequency_is_rejected(n_hits: int, n: int, probability: float) -> bool:
-    """A z-test of one frequency."""
     return _is_far(n_hits / n - probability, math.sqrt(probability * (1 - probability) / n))
 
 

@@ -84,7 +84,6 @@ def test_not_a_number_in_parquet_is_missing(tmp_path, kind, statistics):
 
 
 def _counted(source: Any) -> dict[int, int]:
-    """Records of each code of the attribute `real`."""
     exact = read_counts(source, Schema([real]))
     return dict(sorted(zip(exact.exact_codes[:, 0].tolist(), exact.exact_counts.tolist(), strict=True)))
 

@@ -111,12 +111,12 @@ def test_a_wide_schema_is_forecast_by_parts_of_it():
 )
 def test_bad_arguments_are_refused(arguments):
     with pytest.raises(hv.HdpviewError):
-        hv.estimate(SMALL, **{"n_rows": 1_000, **arguments})  # type: ignore[arg-type]
+        hv.estimate(SMALL, **{"n_rows": 1_000, **arguments})
 
 
 def test_a_path_is_no_schema():
     with pytest.raises(hv.SchemaError, match="load one with"):
-        hv.estimate("people.toml", 1_000, 1.0)  # type: ignore[arg-type]
+        hv.estimate("people.toml", 1_000, 1.0)
 
 
 def test_a_budget_the_method_cannot_use_is_refused_before_building():

@@ -220,7 +220,6 @@ JUNK = (
 
 
 def mutated(described: Any, rng: random.Random) -> Any:
-    """A copy with one to three values replaced by something else, or gone."""
     described = copy.deepcopy(described)
     for _ in range(rng.randint(1, 3)):
         parent, key = described, rng.choice(list(described))

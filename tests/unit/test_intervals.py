@@ -40,7 +40,6 @@ def view(request: pytest.FixtureRequest, papers_view: hv.PView) -> hv.PView:
 
 
 def test_shares_and_their_differences_stay_within_what_is_possible(view):
-    """Also of few records, and multiplied by 100; a ratio that is no share may be larger than 1."""
     share = "COUNT(*) FILTER (WHERE smoker) / COUNT(*)"
     other = "COUNT(*) FILTER (WHERE smoker AND sex = 'Male') / COUNT(*) FILTER (WHERE sex = 'Male')"
     ratio = "COUNT(*) / COUNT(*) FILTER (WHERE smoker)"
@@ -59,8 +58,7 @@ def test_shares_and_their_differences_stay_within_what_is_possible(view):
 
 def test_a_question_along_block_borders_has_no_aggregation_error(papers_view):
     """For the whole table all three intervals are the noise's, but for the tails they use: guaranteed ones
-    use a fiftieth of the chance to fail.
-    """
+    use a fiftieth of the chance to fail."""
     answer, surer = (papers_view.count(None, counts="raw", confidence=level) for level in (0.95, 0.999))
     assert tuple(answer.guaranteed) == pytest.approx(tuple(surer.noise))
     assert answer.typical.upper - answer.estimate == pytest.approx(
@@ -95,7 +93,6 @@ def test_typical_tail_is_that_of_students_distribution():
 
 
 def test_the_only_possible_value_has_a_share_of_exactly_one(view):
-    """Its interval has no width, not even by rounding."""
     for where in ("sex = 'Female' AND age < 20", "sex = 'Male' AND smoker AND cost < 7000"):
         ends = np.stack(value_shares(view, "sex", where))
         assert set(ends.reshape(-1).tolist()) == {0.0, 1.0}
@@ -103,14 +100,12 @@ def test_the_only_possible_value_has_a_share_of_exactly_one(view):
 
 
 def test_comparing_a_count_with_itself_finds_no_difference(view):
-    """Shared noise cancels to nothing."""
     comparison = view.compare("age >= 60", "age >= 60")
     assert comparison.difference_interval == pytest.approx((0.0, 0.0), abs=1e-3)
     assert not comparison.is_real
 
 
 def test_a_clear_difference_is_called_real_and_a_faint_one_is_not(view, papers_view):
-    """All records against few differ clearly; two halves of a bin do not."""
     assert view.compare(None, "age > 90").is_real
     halves = papers_view.compare("cost BETWEEN 1000 AND 1250", "cost BETWEEN 1250 AND 1500")
     assert not halves.is_real
@@ -119,15 +114,13 @@ def test_a_clear_difference_is_called_real_and_a_faint_one_is_not(view, papers_v
 
 def test_difference_of_overlapping_counts_is_sharper_than_of_unrelated_ones(view):
     """What two questions share does not blur their difference: A against A-and-a-little-less, beside the two
-    widths alone.
-    """
+    widths alone."""
     comparison = view.compare("age >= 40", "age >= 42")
     apart = sum(answer.upper - answer.lower for answer in (comparison.first, comparison.second))
     assert comparison.difference_interval.upper - comparison.difference_interval.lower < apart
 
 
 def test_comparisons_take_what_counts_take(view):
-    """Both counts have the interval that was asked for; the difference and the ratio have the typical one."""
     for counts in ("consistent", "raw"):
         for interval in ("typical", "guaranteed", "noise"):
             comparison = view.compare("age >= 40", "age < 60", counts=counts, interval=interval)
@@ -144,7 +137,6 @@ def test_comparisons_take_what_counts_take(view):
 
 
 def test_ratio_has_infinite_reach_where_its_base_may_be_nothing(view):
-    """Dividing by a count that cannot be told from 0 bounds nothing; a safe base does."""
     assert view.compare("age >= 40", "age > 200").ratio_interval == (0.0, math.inf)
     safe = view.compare("age >= 60", None)
     assert 0 < safe.ratio_interval.lower < safe.ratio < safe.ratio_interval.upper < 2
@@ -156,7 +148,6 @@ def code_of(view: hv.PView, name: str, value: int) -> int:
 
 
 def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view):
-    """Against a direct evaluation on a fine grid of t: never worse, and equal to it to within the grid."""
     where, mu, xi = "age BETWEEN 30 AND 50", 0.05, 1.0
     p = papers_view.manifest.parameters
     blocks, age = papers_view.blocks, papers_view.schema.names.index("age")
@@ -189,7 +180,6 @@ def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view):
 
 
 def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view):
-    """μ outside (0, 1) and ξ not above 0 are refused; a question that touches nothing has no error."""
     for arguments in ({"mu": 0.0}, {"mu": 1.0}, {"xi": 0.0}, {"xi": math.inf}):
         with pytest.raises(hv.QueryError):
             papers_view.error_bound("age > 3", **arguments)
@@ -198,7 +188,6 @@ def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view):
 
 @pytest.mark.parametrize("kind", ["typical", "noise", "guaranteed"])
 def test_histograms_all_at_once_are_those_one_by_one(view, kind):
-    """The histograms of all attributes have the numbers that each has by itself, whatever the filter."""
     for where in (None, *QUESTIONS, "age < 30 AND ward = 'surgery' OR systolic_bp IS NULL AND cost < 1200"):
         boxes = boxes_of(where, view.schema)
         for a, histogram in enumerate(histograms(view, where, interval=kind)):
@@ -209,8 +198,6 @@ def test_histograms_all_at_once_are_those_one_by_one(view, kind):
 
 
 def test_estimates_alone_are_those_that_come_with_intervals(view):
-    """A statement whose intervals nobody looks at gives the same estimates, and no ends; what uses ends has
-    them."""
     statement = (
         "SELECT sex, COUNT(*) AS n, AVG(cost) AS cost, MEDIAN(age) AS age, SUM(stay_days) / COUNT(*) "
         "AS stay, "
@@ -246,8 +233,7 @@ def test_means_stay_within_the_schemas_bounds_where_values_may_be_missing(view, 
 
 def test_arithmetic_of_a_quantile_keeps_both_sides_of_its_interval(view):
     """A median near one end of its interval stays there in expressions of it; what lies between the ends
-    counts.
-    """
+    counts."""
     (row,) = run(
         view,
         "SELECT MEDIAN(age) AS x, MEDIAN(age) / 2.0 AS half, 10 - MEDIAN(age) AS less, "
@@ -261,7 +247,6 @@ def test_arithmetic_of_a_quantile_keeps_both_sides_of_its_interval(view):
 
 
 def test_answers_do_not_depend_on_the_order_of_sets(tmp_path):
-    """Draws follow the text of the statement, in every process."""
     mixture_view(hospital_schema(), 3).save(tmp_path / "v.pview")
     program = "import sys, hdpview\nprint(hdpview.open(sys.argv[1]).correlation('age', 'cost'))"
     command = [sys.executable, "-c", program, str(tmp_path / "v.pview")]

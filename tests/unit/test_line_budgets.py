@@ -40,7 +40,6 @@ MOST_UNUSED, MOST_UNUSED_SHARE = 100, 0.1
 
 
 def files_of(room: str) -> list[Path]:
-    """The Python files of a room: of a folder all below it, else the one of that name."""
     folder = ROOT / room
     return sorted(folder.rglob("*.py")) if folder.is_dir() else [ROOT / f"{room}.py"]
 

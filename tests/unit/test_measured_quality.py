@@ -26,7 +26,6 @@ def _part(seed: int = 3) -> ViewPart:
 
 
 def _independent(sizes: tuple[int, ...], total: float) -> Mixture:
-    """One component, even in all attributes."""
     bins = tuple(np.arange(size, dtype=np.int32) for size in sizes)
     even = tuple(np.full((size, 1), 1.0 / size) for size in sizes)
     return Mixture(
@@ -65,7 +64,6 @@ def test_groups_of_small_errors_do_not_hide_what_large_ones_show():
 
 
 def test_a_draw_counts_as_much_as_it_means():
-    """With a tiny budget every draw leaves the prior; with a large one, the candidate drawn is the factor."""
     part = _part()
     prior = part.quality.factors
     asked = questions_about(part, 2)

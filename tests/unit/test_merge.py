@@ -132,7 +132,6 @@ def test_views_that_do_not_fit_are_refused_with_the_difference():
 
 
 def test_a_view_is_not_merged_with_itself_as_if_nobody_were_in_both():
-    """Only the sum of the budgets is true for the people in both."""
     same = view(0)
     with pytest.raises(SchemaError, match="listed twice"):
         hv.merge([same, view(1), same])
@@ -162,7 +161,6 @@ def test_two_halves_of_a_table_are_the_table():
 
 
 def test_views_of_one_table_are_not_taken_for_views_of_two(tmp_path):
-    """The manifests name the same table, or the same counts are in both."""
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 
     def built(name: str) -> hv.PView:

@@ -19,7 +19,6 @@ SIZES = (8, 6, 5, 12)
 
 
 def rows(n: int = 4_000) -> NDArray[np.uint8]:
-    """Records in which the second attribute follows the first and the others are independent."""
     rng = np.random.default_rng(4)
     first = rng.integers(0, 8, n)
     second = np.clip(first // 2 + rng.integers(0, 2, n), 0, 5)
@@ -42,12 +41,10 @@ def build(
     released, charges = release_with(
         method, counts, Fraction(epsilon), Randomness.from_test_key(b"mixture"), LocalEngine(1)
     )
-    assert isinstance(released, ViewRelease)
     return released, charges
 
 
 def test_noise_of_all_tables_costs_what_was_charged():
-    """1/scale of each histogram and of each table add up to ε less that of the number of records."""
     released, charges = build(Mixture())
     spent = sum(1 / table.scale for table in released.tables)
     charged = sum(
@@ -57,7 +54,6 @@ def test_noise_of_all_tables_costs_what_was_charged():
 
 
 def test_noise_with_delta_costs_what_rho_pays_for():
-    """With a delta Σ 1/2σ² over all tables is at most ρ of (ε, δ), and one charge carries both."""
     from hdpview.privacy.zcdp import rho_of
 
     released, charges = build(Mixture(delta="1/1000"), epsilon="1/10")
@@ -69,14 +65,12 @@ def test_noise_with_delta_costs_what_rho_pays_for():
 
 
 def test_focus_is_among_the_tables_with_less_noise():
-    """A table in focus is released with less noise than other tables of several attributes."""
     released, _ = build(Mixture(focus=(("d", "a"),)))
     scale = {table.attributes: table.scale for table in released.tables if len(table.attributes) > 1}
     assert scale[0, 3] == min(scale.values())
 
 
 def test_a_dependence_is_in_the_view():
-    """With records enough the pair that depends comes out: its cells are much nearer than independence."""
     codes = rows()
     released, _ = build(Mixture(), epsilon="4", codes=codes)
     exact = np.zeros(SIZES[:2])
@@ -103,7 +97,6 @@ def test_margins_of_the_view_are_those_of_the_histograms():
 
 
 def test_the_order_of_categories_does_not_matter_on_average():
-    """With little noise, renaming the codes of a category renames the answers and hardly changes them."""
     codes = rows()
     order = np.array([3, 0, 7, 5, 1, 6, 2, 4], np.uint8)
     renamed = codes.copy()
@@ -116,7 +109,6 @@ def test_the_order_of_categories_does_not_matter_on_average():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("epsilon", ["1/10000", "1000", "100000"])
 def test_budgets_far_out_give_answers_with_intervals(epsilon):
-    """Where there is hardly anything but noise, and where there is none at all."""
     counts = counts_of(rows())
     view = release(counts, Fraction(epsilon), Mixture(), Randomness.from_test_key(b"far out"))
     answer = view.count("a = 'c' AND b >= 1")

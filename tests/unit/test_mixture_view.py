@@ -8,7 +8,6 @@ from hdpview.view.mixture import Mixture
 
 
 def many_codes(n_codes: int, n_bins: int) -> Mixture:
-    """One attribute with so many codes in bins that are no runs, and three components."""
     rng = np.random.default_rng(5)
     bins = rng.permutation(np.arange(n_codes) % n_bins).astype(np.int32)
     shape = rng.random(n_codes)
@@ -23,7 +22,6 @@ def many_codes(n_codes: int, n_bins: int) -> Mixture:
 
 
 def test_many_codes_are_added_up_bin_by_bin_to_the_same(monkeypatch):
-    """Means in components are those of a product with a matrix of codes by bins, without the matrix."""
     values = np.random.default_rng(6).random((4, 900))
     product = many_codes(900, 40).factors(0, values)
     monkeypatch.setattr(mixture, "_MAX_MATRIX", 100)

@@ -170,7 +170,6 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_long_and_deep_texts_are_refused_with_little_work(name):
-    """Up to 200,000 characters, nested as deeply as possible: some millions of calls."""
 
     def refused() -> None:
         with pytest.raises(QueryError):
@@ -276,7 +275,6 @@ def test_boxes_that_fit_together_become_one():
 
 
 def test_ranges_have_the_same_shares_one_by_one_and_all_at_once():
-    """Bit for bit, and as the share of a fine grid of values."""
     rng = np.random.default_rng(5)
     real, whole = (
         Real(name="x", min=-3.0, max=17.3, bins=37),

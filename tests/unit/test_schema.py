@@ -204,9 +204,9 @@ def test_wrong_entries_are_refused_with_the_way_out(entry, message):
 
 def test_numbers_and_arrays_of_numpy_are_those_of_python():
     low, high = np.int64(0), np.float32(9)
-    assert Integer(name="x", min=low, max=np.uint8(9)) == Integer(name="x", min=0, max=9)  # type: ignore[arg-type]
-    assert Real(name="x", min=low, max=high, bins=np.int32(3)).max == 9.0  # type: ignore[arg-type]
-    named = Category(name="x", values=np.array(["a", "b"]))  # type: ignore[arg-type]
+    assert Integer(name="x", min=low, max=np.uint8(9)) == Integer(name="x", min=0, max=9)
+    assert Real(name="x", min=low, max=high, bins=np.int32(3)).max == 9.0
+    named = Category(name="x", values=np.array(["a", "b"]))
     assert named == Category(name="x", values=("a", "b"))
 
 

@@ -25,7 +25,6 @@ JSON_SCHEMA = json.loads((resources.files("hdpview.domain") / "schema.json").rea
 
 
 def one(tmp_path: Path, fields: str, above: str = "") -> Any:
-    """The attribute x with these fields in a schema file, beside a file of codes."""
     (tmp_path / "icd.csv").write_text(ICD, encoding="utf-8")
     text = f"{above}\n[attributes.x]\n{fields}\n"
     jsonschema.validate(tomllib.loads(text), JSON_SCHEMA)

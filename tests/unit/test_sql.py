@@ -55,7 +55,6 @@ def row_of(view: PView, sql: str) -> dict[str, Any]:
 
 
 def counts_by(view: PView, key: str, rest: str = "GROUP BY k ORDER BY k") -> tuple[list[Any], list[float]]:
-    """The groups of an expression and their counts."""
     groups = rows(view, f"SELECT {key} AS k, COUNT(*) AS n FROM view {rest}")
     return [row["k"] for row in groups], [row["n"] for row in groups]
 

@@ -41,7 +41,6 @@ def test_a_view_is_the_same_after_its_file(tmp_path, make, n_parts):
 
 
 def contents(owner: Any) -> list[Any]:
-    """All fields, arrays as their type and their numbers."""
     values = [getattr(owner, field.name) for field in dataclasses.fields(owner)]
     values = [each for value in values for each in (value if isinstance(value, tuple) else [value])]
     return [

@@ -81,7 +81,6 @@ def test_a_full_disk_is_told(monkeypatch):
 
 
 def test_batches_are_let_go_of_one_by_one():
-    """One batch of the source is held at a time, so memory does not grow with the table."""
     alive: list[weakref.ref[Any]] = []
     most = 0
 
