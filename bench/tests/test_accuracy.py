@@ -96,12 +96,6 @@ def test_a_killed_run_goes_on_where_it_stopped(data_dir, tmp_path):
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
-def test_half_written_files_are_not_read(data_dir, tmp_path):
-    cells.save([Cell("phoneme", "hdpview", "range-1d", 1.0, 0, "measured", rmse=2.0)], tmp_path)
-    (tmp_path / "cells/torn.unfinished").write_bytes(b"PAR1 torn")
-    assert [cell.rmse for cell in cells.load(tmp_path).values()] == [2.0]
-
-
 def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir, tmp_path):
     wide = {f"c{i}": np.arange(400) % 97 + i for i in range(8)}
     pq.write_table(pa.table(wide), data_dir / "electricity.parquet")

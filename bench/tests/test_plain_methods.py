@@ -61,17 +61,6 @@ def test_histograms_are_noisy_with_a_share_of_the_budget_each():
     assert release.answer(box)[0] == pytest.approx(by_hand)
 
 
-def test_histograms_with_noise_are_counts_of_one_table():
-    dense = np.zeros(SIZES, dtype=np.int64)
-    dense[0, 0, 0, 0] = 3
-    totals = []
-    for i in range(40):
-        release = histograms_of(dense, Fraction(1, 10), b"%d" % i)
-        assert all((shares >= 0).all() and shares.sum() == pytest.approx(1) for shares in release.shares)
-        totals.append(release.total)
-    assert min(totals) == 0 < max(totals)
-
-
 def test_each_histogram_has_the_noise_of_its_share():
     """Discrete Laplace of scale 2/ε for two attributes, 60,000 bins; scales 5% off are rejected (1e-6)."""
     each = 100_000

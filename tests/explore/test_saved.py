@@ -175,14 +175,19 @@ def test_a_heatmap_is_saved_as_it_is_seen(page):
         assert float(lower) <= float(value) <= float(upper)
 
 
-def test_a_statement_is_saved_and_linked(visitor):
+def test_a_statement_is_answered_saved_and_linked(visitor):
+    visitor.expected = ("400 (Bad Request)",)
     page = visitor.visit()
     _brushed(page)
     page.locator("#tab-select").click()
     field = page.get_by_label("A SELECT statement over the table view")
+    run_it = page.get_by_role("button", name="Run the statement")
+    field.fill("SELECT agee FROM view")
+    run_it.click()
+    expect(page.locator("#panel-select .error")).to_contain_text("agee")
     statement = "SELECT ward, COUNT(*) AS n FROM view GROUP BY ward ORDER BY n DESC"
     field.fill(statement)
-    page.get_by_role("button", name="Run the statement").click()
+    run_it.click()
     expect(page.locator("#panel-select tbody tr")).to_have_count(8)
     notes, _ = _table(saved(page, "the result", "CSV"))
     assert "age >=" not in " ".join(notes)

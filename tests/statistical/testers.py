@@ -2,6 +2,8 @@
 % off."""
 
 import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,3 +89,17 @@ def cut_probabilities(x: NDArray[np.int64], epsilon: float) -> Floats:
     """The exponential mechanism: P ∝ exp(ε·score / 2Δ) with Δ = 2·Δ_AE = 4(1 − 1/|B|)."""
     weights = np.exp(epsilon / (8 * (1 - 1 / x.size)) * (cut_scores(x) - cut_scores(x).max()))
     return weights / weights.sum()
+
+
+def samples_differ(one: Sequence[Hashable], other: Sequence[Hashable]) -> bool:
+    """A chi-square test that two samples have one law. Outcomes seen fewer than 40 times are taken as one."""
+    first, second = Counter(one), Counter(other)
+    common = [outcome for outcome in first | second if first[outcome] + second[outcome] >= 40]
+    assert len(common) >= 4, "too few common outcomes to tell laws apart"
+    table = np.array(
+        [
+            [each[outcome] for outcome in common] + [each.total() - sum(each[o] for o in common)]
+            for each in (first, second)
+        ]
+    )
+    return bool(stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue < FALSE_ALARM)

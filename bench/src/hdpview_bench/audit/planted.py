@@ -1,9 +1,14 @@
 """Builds with a planted bug, for the audit to catch. Each charges for one thing and then does another.
 
-python bench/tests/mutants.py    prints what the audit finds of each, and of the same build without the bug
+    python -m hdpview_bench.audit.planted
+
+prints what the audit finds of each, and of the same build without the bug.
 
 Keys are numbered, one for each build: views are as random as with keys from the system, and a test passes
-always or never."""
+always or never.
+"""
+
+from __future__ import annotations
 
 import dataclasses
 import itertools
@@ -48,6 +53,7 @@ CERTAIN = Fraction(10**9)
 
 
 def numbered_keys() -> Callable[[], Randomness]:
+    """Keys 0, 1, 2 and so on."""
     numbers = itertools.count()
     return lambda: Randomness.from_test_key(b"%d" % next(numbers))
 
@@ -55,10 +61,12 @@ def numbered_keys() -> Callable[[], Randomness]:
 def honest(
     method: Method, epsilon: Fraction, *, max_rows: int = 1, quality: bool = False, fits: bool = False
 ) -> Build:
+    """What it should be."""
     return builds(method, epsilon, max_rows=max_rows, fits=fits, quality=quality, keys=numbered_keys())
 
 
 def with_bug(build: Build, bug: Patch) -> Build:
+    """The build with something replaced."""
 
     def wrong(source: Source) -> PView:
         with bug():
@@ -71,7 +79,8 @@ def noise_replaced(
     is_meant: Callable[[Any, str], bool], replaced: Callable[[Any, Callable[[Any], Any]], Any]
 ) -> Patch:
     """Other noise on some vectors. is_meant: by their exact values and purpose; replaced: from the exact
-    values and the right noise."""
+    values and the right noise.
+    """
     right = Mechanism._with_noise
 
     def wrong(self: Mechanism, exact: Any, law: Any, purpose: str, *rest: Any) -> Any:
@@ -83,7 +92,7 @@ def noise_replaced(
     return lambda: patch.object(Mechanism, "_with_noise", wrong)
 
 
-def no_noise(exact: Any, add: Callable[[Any], Any]) -> Any:
+def no_noise(exact: Any, _add: Callable[[Any], Any]) -> Any:
     return exact.copy()
 
 
@@ -93,7 +102,7 @@ def half_the_noise(exact: Any, add: Callable[[Any], Any]) -> Any:
 
 def best_choices() -> Patch:
     """Always choose the best: an exponential mechanism without its randomness."""
-    right: Any = mechanism._choose
+    right: Any = mechanism._choose  # type: ignore[attr-defined]
 
     def wrong(scores: Any, _rate: Fraction, *rest: Any) -> Any:
         return right(scores, CERTAIN, *rest)
@@ -104,9 +113,9 @@ def best_choices() -> Patch:
 @contextmanager
 def one_row_too_many() -> Iterator[None]:
     """One row more of every person is counted than noise was made for."""
-    right = ingest.bounded_sql
+    right: Any = ingest.bounded_sql  # type: ignore[attr-defined]
 
-    def wrong(rows: str, columns: Any, codes: Any, limits: Any, salt: str) -> str:
+    def wrong(rows: str, columns: Any, codes: Any, limits: Any, salt: str) -> Any:
         return right(rows, columns, codes, dataclasses.replace(limits, max_rows=limits.max_rows + 1), salt)
 
     with patch.object(ingest, "bounded_sql", wrong):
@@ -126,6 +135,13 @@ def one_noise_for_all() -> Iterator[None]:
 
 
 @contextmanager
+def _half_on_leaves() -> Iterator[None]:
+    right = mechanism._keyed_laplace
+    with patch.object(mechanism, "_keyed_laplace", lambda draws, scale: right(draws, scale / 2)):
+        yield
+
+
+@contextmanager
 def one_database() -> Iterator[None]:
     """One DuckDB reads the files of all builds: to start one takes longer than to read them."""
     with (
@@ -136,6 +152,7 @@ def one_database() -> Iterator[None]:
 
 
 def from_file(epsilon: Fraction) -> Build:
+    """Whole builds from a file."""
     numbers = itertools.count()
 
     def build(source: Source) -> PView:
@@ -152,7 +169,8 @@ def one_key_for_all(method: Method, epsilon: Fraction) -> Build:
 
 def partition(method: Hdpview, epsilon: Fraction, change: Change, halves_share_a_key: bool = False) -> Build:
     """The partition alone, with parameters changed after they were charged. Its counts carry no information:
-    the noise on them is huge."""
+    the noise on them is huge.
+    """
     keys = numbered_keys()
 
     def build(counts: Source) -> PView:
@@ -209,6 +227,7 @@ class Planted:
 def planted(
     epsilon: int, method: Method, bug: Patch, tables: Neighbours, runs: int, *, quality: bool = False
 ) -> Planted:
+    """A bug in builds by a method."""
     budget = Fraction(epsilon)
 
     def build() -> Build:
@@ -221,7 +240,9 @@ def planted(
 def planted_in_partition(
     epsilon: int, method: Hdpview, change: Change, tables: Neighbours, runs: int, **options: Any
 ) -> Planted:
-    right, wrong = (partition(method, Fraction(epsilon), one) for one in (lambda _: {}, change))
+    """A bug in the parameters of a partition."""
+    budget = Fraction(epsilon)
+    right, wrong = partition(method, budget, lambda _: {}), partition(method, budget, change)
     return Planted(Claim(epsilon), right, wrong, lambda _: tables, runs, **options)
 
 
@@ -231,15 +252,15 @@ def _path_to_a_crowd() -> Neighbours:
     return pair("a path", cells, (1,) * 10)
 
 
-def is_table(exact: Any, purpose: str) -> bool:
+def is_table(exact: Any, _purpose: str) -> bool:
     return bool(exact.ndim > 1)
 
 
-def is_total(exact: Any, purpose: str) -> bool:
+def is_total(_exact: Any, purpose: str) -> bool:
     return purpose == "number of records"
 
 
-def is_first_histogram(exact: Any, purpose: str) -> bool:
+def is_first_histogram(_exact: Any, purpose: str) -> bool:
     return purpose == "histograms of attributes: 0"
 
 
@@ -289,7 +310,7 @@ PLANTED = {
     "hdpview: one noise value for all leaves": planted(
         1, Hdpview(), one_noise_for_all, tables.equal_halves(1.0), 200
     ),
-    "hdpview: half the noise on counts": planted(1, MOSTLY_COUNTS, lambda: _half_on_leaves(), NOBODY, 1_000),
+    "hdpview: half the noise on counts": planted(1, MOSTLY_COUNTS, _half_on_leaves, NOBODY, 1_000),
     "hdpview: one key for all builds": Planted(
         Claim(1.0), honest(Hdpview(), ONE), one_key_for_all(Hdpview(), ONE), lambda _: NOBODY, 200
     ),
@@ -308,13 +329,6 @@ RARE = {
         2, MOSTLY_CONVERGE, lambda _: {"converge_bias_per_level": 0.0}, _path_to_a_crowd(), 12_000
     )
 }
-
-
-@contextmanager
-def _half_on_leaves() -> Iterator[None]:
-    right = mechanism._keyed_laplace
-    with patch.object(mechanism, "_keyed_laplace", lambda draws, scale: right(draws, scale / 2)):
-        yield
 
 
 if __name__ == "__main__":
