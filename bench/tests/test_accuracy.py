@@ -43,11 +43,9 @@ def plan(data_dir: Path, **changes: Any) -> Plan:
 
 def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir, tmp_path):
     asked = plan(
-        data_dir,
-        test_key=b"rows",
-        workloads=("range-1d", "random-4d"),
+        data_dir, test_key=b"rows", workloads=("range-1d", "random-4d"),
         methods=("hdpview", "hdpview:bias_ratio=3.0"),
-    )
+    )  # fmt: skip
     rows = accuracy_rows(asked, tmp_path / "a", LIMITS, 2)
     documented = "dataset method workload epsilon trials rmse relative_rmse blocks build_s"
     assert [" ".join(row).startswith(documented) for row in rows] == [True] * 4
@@ -153,13 +151,11 @@ def test_methods_built_for_a_workload_get_one_release_each(data_dir, monkeypatch
     monkeypatch.setattr(MethodContender, "needs_workload", property(lambda self: bool(self.settings)))
     tasks = missing_tasks(
         plan(
-            data_dir,
-            methods=("hdpview", "hdpview:bias_ratio=2.0"),
-            trials=1,
+            data_dir, methods=("hdpview", "hdpview:bias_ratio=2.0"), trials=1,
             workloads=("range-1d", "prefix-2d"),
         ),
         {},
-    )
+    )  # fmt: skip
     assert [(task.method, task.workloads) for task in tasks] == [
         ("hdpview", ("range-1d", "prefix-2d")),
         ("hdpview:bias_ratio=2.0", ("range-1d",)),

@@ -81,16 +81,9 @@ def test_cuts_are_drawn_by_the_exponential_mechanism(kind):
     for i in range(n):
         uniform, scratch = (i + 0.5) / n, np.empty(sum(x.shape))
         cut = choose_cut(
-            counts.exact_codes,
-            counts.exact_counts,
-            rows,
-            *bounds,
-            x.sum(),
-            float(x.size),
-            rate,
-            uniform,
+            counts.exact_codes, counts.exact_counts, rows, *bounds, x.sum(), float(x.size), rate, uniform,
             scratch,
-        )
+        )  # fmt: skip
         drawn[int(cut[0]), int(cut[1])] += 1
     weights = np.exp(rate * cut_scores(x))
     expected = n * weights / weights.sum()

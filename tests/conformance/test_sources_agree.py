@@ -229,11 +229,9 @@ def test_a_person_who_is_an_attribute_too_has_the_same_codes():
 
 
 LIMITS = {
-    "each row": EACH_ROW,
-    "persons": Contributions("number", 2),
-    "aggregated": Contributions(count="row"),
+    "each row": EACH_ROW, "persons": Contributions("number", 2), "aggregated": Contributions(count="row"),
     "persons, aggregated": Contributions("number", 40, "row"),
-}
+}  # fmt: skip
 
 
 def statistics_of(counts: Counts) -> list[list[int]]:

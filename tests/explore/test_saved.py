@@ -56,17 +56,13 @@ _RATE = (_chosen("Show", "rate"), _chosen("Outcome", "smoker"))
 _MEAN = (_chosen("Show", "mean"), _chosen("Outcome", "cost"))
 # A state of the page: the chart that is saved in it, and how it comes about.
 STATES: dict[str, tuple[str, *tuple[Callable[[Page], None], ...]]] = {
-    "all records": ("region",),
-    "brush": ("age", _brushed),
+    "all records": ("region",), "brush": ("age", _brushed),
     "percent and brush": ("ward", _brushed, _chosen("Show", "percent")),
     "order": ("diagnosis", _female, _ORDERED),
-    "rate, order and brush": ("diagnosis", _brushed, *_RATE, _ORDERED),
-    "mean": ("ward", _female, *_MEAN),
-    "log scale and brush": ("stay_days", _brushed, _log),
-    "bars of ten years, brushed": ("age", _coarse),
-    "line of months": ("admitted", _female),
-    "against A": ("diagnosis", _female, _against),
-}
+    "rate, order and brush": ("diagnosis", _brushed, *_RATE, _ORDERED), "mean": ("ward", _female, *_MEAN),
+    "log scale and brush": ("stay_days", _brushed, _log), "bars of ten years, brushed": ("age", _coarse),
+    "line of months": ("admitted", _female), "against A": ("diagnosis", _female, _against),
+}  # fmt: skip
 
 
 def _told(page: Page, name: str) -> dict[str, list[str]]:

@@ -45,11 +45,9 @@ BUILD = ("build", "people.csv", "--schema", "people.toml", "-e", "1")
 def on_terminal(*words: object, cwd: Path, columns: int = 80, **environment: str) -> str:
     ours, theirs = pty.openpty()
     variables = {
-        **{k: v for k, v in os.environ.items() if k != "NO_COLOR"},
-        "TERM": "xterm",
-        "COLUMNS": str(columns),
+        **{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, "TERM": "xterm", "COLUMNS": str(columns),
         **environment,
-    }
+    }  # fmt: skip
     command = [sys.executable, "-m", "hdpview", *map(str, words)]
     with subprocess.Popen(
         command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
@@ -182,12 +180,10 @@ ENDS = ["n_lower", "n_upper"]
     [
         ((76.34, 71.9, 80.2), 1.0, ["76", "72", "80"]),
         ((24_459.4, 24_271.2, 24_647.0), 1.0, ["24,460", "24,270", "24,650"]),
-        ((12.0, 0.4, 230.0), 1.0, ["10", "10", "230"]),
-        ((5.6712, 5.031, 6.3), 0.0, ["5.67", "5.03", "6.30"]),
-        ((-0.2, -0.6, 0.3), 1.0, ["0", "-1", "0"]),
-        ((76.34, 76.34, 76.34), 1.0, ["76", "76", "76"]),
+        ((12.0, 0.4, 230.0), 1.0, ["10", "10", "230"]), ((5.6712, 5.031, 6.3), 0.0, ["5.67", "5.03", "6.30"]),
+        ((-0.2, -0.6, 0.3), 1.0, ["0", "-1", "0"]), ((76.34, 76.34, 76.34), 1.0, ["76", "76", "76"]),
     ],
-)
+)  # fmt: skip
 def test_estimates_are_rounded_as_on_the_page(estimate, least, expected):
     names = ["x", "x_lower", "x_upper"]
     row = dict(zip(names, estimate, strict=True))

@@ -124,11 +124,9 @@ def test_an_interrupt_after_the_charge_says_that_it_stays_spent(folder):
     )
     (folder / "out").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", program, *words("--method", "hdpview")],
-        cwd=folder,
-        capture_output=True,
+        [sys.executable, "-c", program, *words("--method", "hdpview")], cwd=folder, capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert done.returncode == 130
     assert "epsilon 1 stays spent on 'people'" in done.stderr
     assert [charge.state for charge in Ledger(folder / LEDGER_NAME).charges()] == [FAILED]

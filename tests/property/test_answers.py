@@ -30,11 +30,9 @@ def test_raw_answers_are_sums_of_block_counts(seed):
 
 @FAST
 @given(
-    st.integers(0, 2**32 - 1),
-    predicates,
-    st.sampled_from([0.5, 0.9, 0.95, 0.9999]),
+    st.integers(0, 2**32 - 1), predicates, st.sampled_from([0.5, 0.9, 0.95, 0.9999]),
     st.sampled_from(["raw", "consistent"]),
-)
+)  # fmt: skip
 def test_intervals_hold_the_estimate(seed, predicate, confidence, reading):
     view = random_view(seed)
     for kind in KINDS:
@@ -81,16 +79,12 @@ def test_bins_cut_through_take_their_share():
     by_age, by_income, by_day = [1000, 2600, 4200], [3300, 4500], [3600, 4200]
     counts = {
         "age < 25": by_age[0] + by_age[1] + 0.5 * by_age[2],
-        "age BETWEEN 5 AND 14": 0.5 * by_age[0] + 0.5 * by_age[1],
-        "age = 7": 0.1 * by_age[0],
-        "age = 7 OR age = 8 OR age = 7": 0.2 * by_age[0],
-        "age >= -50 AND age <= 500": sum(by_age),
-        "age > 29": 0,
-        "income < 0.5": 0.25 * by_income[0],
-        "income BETWEEN 1 AND 3": 0.5 * sum(by_income),
+        "age BETWEEN 5 AND 14": 0.5 * by_age[0] + 0.5 * by_age[1], "age = 7": 0.1 * by_age[0],
+        "age = 7 OR age = 8 OR age = 7": 0.2 * by_age[0], "age >= -50 AND age <= 500": sum(by_age),
+        "age > 29": 0, "income < 0.5": 0.25 * by_income[0], "income BETWEEN 1 AND 3": 0.5 * sum(by_income),
         "day < DATE '2024-01-06'": 0.5 * by_day[0],
         "day >= TIMESTAMP '2024-01-11 12:00:00'": 0.95 * by_day[1],
-    }
+    }  # fmt: skip
     assert view.count_many(list(counts), counts="raw").estimate == pytest.approx(
         list(counts.values()), abs=1e-6
     )

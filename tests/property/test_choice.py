@@ -191,11 +191,9 @@ def test_kernels_hand_over_what_doubles_cannot_tell(monkeypatch):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.integers(0, 2**60), min_size=2, max_size=8),
-    st.integers(0, 7),
-    st.fractions(min_value="1/1000", max_value=100, max_denominator=1000),
-    st.integers(1, 40),
-)
+    st.lists(st.integers(0, 2**60), min_size=2, max_size=8), st.integers(0, 7),
+    st.fractions(min_value="1/1000", max_value=100, max_denominator=1000), st.integers(1, 40),
+)  # fmt: skip
 def test_a_record_moves_exact_deviations_by_less_than_two(counts, place, epsilon, depth):
     """In doubles, a record moved the deviation of counts near 2⁶⁰ by hundreds."""
     more = list(counts)

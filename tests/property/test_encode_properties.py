@@ -48,12 +48,9 @@ def as_text(values: list[Any], write: Callable[[Any], str]) -> pa.Array:
 
 @few
 @given(
-    low=finite,
-    high=finite,
-    bins=st.integers(1, 65_000),
-    values=st.lists(st.none() | st.floats()),
+    low=finite, high=finite, bins=st.integers(1, 65_000), values=st.lists(st.none() | st.floats()),
     edges=st.lists(st.integers(0, 65_000), min_size=1),
-)
+)  # fmt: skip
 def test_equal_bins_match_edges(row_codes, low, high, bins, values, edges):
     try:
         attribute = Real(name="x", min=low, max=high, bins=bins, nullable=True)
@@ -67,11 +64,9 @@ def test_equal_bins_match_edges(row_codes, low, high, bins, values, edges):
 
 @few
 @given(
-    start=st.floats(-1e6, 1e6),
-    bins=st.integers(2, 300),
-    values=st.lists(st.floats(-1e6, 1e6)),
+    start=st.floats(-1e6, 1e6), bins=st.integers(2, 300), values=st.lists(st.floats(-1e6, 1e6)),
     edges=st.lists(st.integers(0, 300), min_size=1),
-)
+)  # fmt: skip
 def test_narrowest_bins_match_edges(row_codes, start, bins, values, edges):
     stop = start
     for _ in range(bins):
@@ -98,12 +93,9 @@ def test_explicit_edges_match(row_codes, edges, values):
 
 @few
 @given(
-    low=int64,
-    n_bins=st.integers(1, 60_000),
-    every=st.integers(1, 2**48),
-    extra=st.integers(0, 2**48),
+    low=int64, n_bins=st.integers(1, 60_000), every=st.integers(1, 2**48), extra=st.integers(0, 2**48),
     values=st.lists(st.none() | int64),
-)
+)  # fmt: skip
 def test_integers_match_edges(row_codes, low, n_bins, every, extra, values):
     high = low + (n_bins - 1) * every + extra % every
     assume(high < 2**63 - 1 and high - low < 2**63 - 1)

@@ -25,23 +25,16 @@ from hdpview.query.question.where import boxes_of
 Floats = NDArray[np.float64]
 SCHEMA = Schema(
     [
-        Integer(name="age", min=0, max=4),
-        Category(name="region", values=("N", "S", "E"), nullable=True),
-        Real(name="dose", min=0.0, max=3.0, bins=3),
-        Boolean(name="smoker"),
+        Integer(name="age", min=0, max=4), Category(name="region", values=("N", "S", "E"), nullable=True),
+        Real(name="dose", min=0.0, max=3.0, bins=3), Boolean(name="smoker"),
     ]
-)
+)  # fmt: skip
 AGE, DOSE = 0, 2
 WHERES = [
-    None,
-    "age < 2",
-    "age BETWEEN 1 AND 3 OR smoker",
-    "region IS NULL OR (region = 'S' AND dose < 1.25)",
+    None, "age < 2", "age BETWEEN 1 AND 3 OR smoker", "region IS NULL OR (region = 'S' AND dose < 1.25)",
     "NOT (age = 2 AND region <> 'E') AND dose >= 0.5",
-    "(age < 2 AND smoker) OR (age >= 2 AND NOT smoker) OR dose > 2.5",
-    "age > 40",
-    "FALSE",
-]
+    "(age < 2 AND smoker) OR (age >= 2 AND NOT smoker) OR dose > 2.5", "age > 40", "FALSE",
+]  # fmt: skip
 KINDS = {"blocks": noisy_view, "mixture": mixture_view}
 seeds, kinds = st.integers(0, 2**16), st.sampled_from(["blocks", "mixture", "merged"])
 wheres = st.sampled_from(WHERES)

@@ -88,11 +88,9 @@ def test_every_cut_is_scored_as_if_really_made(block):
 
 @FAST
 @given(
-    st.integers(0, 2**32 - 1),
-    st.integers(2, 90),
-    st.sampled_from([1, 3, 900, 10**9, 2**40]),
+    st.integers(0, 2**32 - 1), st.integers(2, 90), st.sampled_from([1, 3, 900, 10**9, 2**40]),
     st.sampled_from([0.1, 0.9]),
-)
+)  # fmt: skip
 def test_wide_attributes_are_scored_alike(seed, width, most, density):
     """Means rise and fall between 0 and 2⁴⁰."""
     rng = np.random.default_rng(seed)

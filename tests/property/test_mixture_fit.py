@@ -264,10 +264,8 @@ def test_histograms_and_margins_are_combined_by_least_squares(seed):
         bins = refinement(size, [rng.integers(0, 4, size).astype(np.int32)])
         table = Table(
             TableShape((0, 1), (bins, np.arange(3, dtype=np.int32))),
-            rng.integers(-5, 99, (bins.max() + 1, 3)),
-            "laplace",
-            1.0,
-        )
+            rng.integers(-5, 99, (bins.max() + 1, 3)), "laplace", 1.0,
+        )  # fmt: skip
         measurements.tables.append(Measured(table, table.variance))
         rows.append((bins == np.arange(bins.max() + 1)[:, None]).astype(float))
         counts.append(table.counts.sum(axis=1).astype(float))

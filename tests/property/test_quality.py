@@ -24,12 +24,9 @@ SIZES = (5, 4, 3)
 
 def view_of(cells: NDArray[np.int64], method: str) -> ViewPart:
     made = release(
-        sparse(cells),
-        Fraction(1),
-        Mixture() if method == "mixture" else Hdpview(),
-        Randomness.from_test_key(b"view"),
-        quality=False,
-    )
+        sparse(cells), Fraction(1), Mixture() if method == "mixture" else Hdpview(),
+        Randomness.from_test_key(b"view"), quality=False,
+    )  # fmt: skip
     return made.parts[0]
 
 

@@ -68,14 +68,9 @@ def assert_same(fast: ExactBlocks, oracle: naive.Partition) -> None:
 
 @settings(max_examples=250, deadline=None, suppress_health_check=SLOW)
 @given(
-    shapes,
-    kinds,
-    st.integers(0, 2**32 - 1),
-    epsilons,
-    factors,
-    st.binary(min_size=1, max_size=8),
+    shapes, kinds, st.integers(0, 2**32 - 1), epsilons, factors, st.binary(min_size=1, max_size=8),
     st.sampled_from([(1, 20_000), (2, 20_000), (1, 0), (2, 2), (3, 20)]),
-)
+)  # fmt: skip
 def test_fast_and_naive_grow_the_same_leaves(
     monkeypatch, shape, kind, seed, epsilon, factor, test_key, threading
 ):

@@ -209,12 +209,10 @@ def test_old_files_without_a_bound_still_open(tmp_path):
         ({"privacy_unit": "who", "max_rows": True}, "whole number from 1"),
         ({"no_person": ["NA"]}, "add privacy_unit"),
         ({"privacy_unit": "who", "no_person": "NA"}, "list of texts"),
-        ({"privacy_unit": "whom"}, "Did you mean 'who'"),
-        ({"count": "agee"}, "Did you mean 'age'"),
-        ({"privacy_unit": "who", "count": "who"}, "both"),
-        ({"count": "ill"}, "must be one of"),
+        ({"privacy_unit": "whom"}, "Did you mean 'who'"), ({"count": "agee"}, "Did you mean 'age'"),
+        ({"privacy_unit": "who", "count": "who"}, "both"), ({"count": "ill"}, "must be one of"),
     ],
-)
+)  # fmt: skip
 def test_bad_bounds_are_refused_in_words(names, message):
     with pytest.raises(DataError, match=message):
         hv.build(frame([("a", 1, True)]), SCHEMA, 1, **names)

@@ -33,10 +33,8 @@ def written(table: pa.Table, folder: Path) -> Path:
 
 
 SOURCES: dict[str, Callable[[pa.Table, Path], Any]] = {
-    "parquet": written,
-    "arrow": lambda table, _: table,
-    "reader": lambda table, _: table.to_reader(),
-}
+    "parquet": written, "arrow": lambda table, _: table, "reader": lambda table, _: table.to_reader(),
+}  # fmt: skip
 
 
 def cells(source: Any, schema: hv.Schema, limits: Contributions = EACH_ROW) -> Counter[int]:

@@ -68,14 +68,9 @@ def test_every_source_gives_the_same_view(kind, spark, tmp_path):
     here = hv.build(people(), SCHEMA, 1.0, test_key=b"k", method="hdpview").blocks
     reported: list[str] = []
     there = hv.build(
-        source,
-        SCHEMA,
-        1.0,
-        test_key=b"k",
-        engine="spark",
-        method="hdpview",
+        source, SCHEMA, 1.0, test_key=b"k", engine="spark", method="hdpview",
         progress=lambda _, text: reported.append(text),
-    ).blocks
+    ).blocks  # fmt: skip
     assert all(
         np.array_equal(getattr(here, name), getattr(there, name))
         for name in ("lower", "upper", "depth", "noisy_counts")

@@ -16,10 +16,8 @@ from hdpview.privacy.randomness import Randomness
 
 N = 60_000  # 5% of a scale are 12 standard errors
 CASES = [
-    (Fraction(1, 100), Fraction(3, 200)),
-    (Fraction(1, 10), Fraction(2, 5)),
-    (Fraction(1, 2), Fraction(1)),
-]
+    (Fraction(1, 100), Fraction(3, 200)), (Fraction(1, 10), Fraction(2, 5)), (Fraction(1, 2), Fraction(1)),
+]  # fmt: skip
 
 
 def laplace(n: int, scale: Fraction) -> np.ndarray:
@@ -79,11 +77,9 @@ def test_a_chain_of_refinements_costs_its_last_budget_and_two_of_one_release_cos
 
 
 @given(
-    st.integers(0, 40),
-    st.fractions(Fraction(1, 1000), Fraction(3)),
-    st.fractions(Fraction(1, 1000), Fraction(3)),
-    st.integers(-60, 90),
-)
+    st.integers(0, 40), st.fractions(Fraction(1, 1000), Fraction(3)),
+    st.fractions(Fraction(1, 1000), Fraction(3)), st.integers(-60, 90),
+)  # fmt: skip
 @settings(max_examples=150)
 def test_distribution_functions_are_sums_of_the_definition(z, rate, gap, k):
     reach = np.arange(-40_000, 40_000)

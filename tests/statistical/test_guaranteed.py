@@ -34,15 +34,10 @@ SCHEMA = Schema(
     ]
 )
 WHERES = [
-    None,
-    "age < 1",
-    "age >= 2 AND region = 'N'",
-    "region <> 'S' AND dose < 2",
-    "dose < 1.5",
-    "age < 0 OR (age >= 0 AND region = 'E')",
-    "age BETWEEN -1 AND 3 AND region IN ('N', 'E') AND dose >= 1",
+    None, "age < 1", "age >= 2 AND region = 'N'", "region <> 'S' AND dose < 2", "dose < 1.5",
+    "age < 0 OR (age >= 0 AND region = 'E')", "age BETWEEN -1 AND 3 AND region IN ('N', 'E') AND dose >= 1",
     "NOT (age = 1 AND region = 'S')",
-]
+]  # fmt: skip
 
 
 def laplace(rng: np.random.Generator, scale: float, shape: tuple[int, ...]) -> Ints:

@@ -57,10 +57,8 @@ def test_intervals_cover_and_are_tight(name, scale):
         width = half_width(PATTERNS[name], scale, confidence)
         covered = float((sums <= width * (1 + 1e-12)).mean())
         assert covered >= confidence - 4.9 * math.sqrt(confidence * (1 - confidence) / N), (
-            confidence,
-            covered,
-            width,
-        )
+            confidence, covered, width,
+        )  # fmt: skip
         if scale >= 10:
             needed = float(np.quantile(sums, confidence)) + 0.5 * max(weight for weight, _ in PATTERNS[name])
             assert width == pytest.approx(needed, rel=0.03)

@@ -269,20 +269,17 @@ def test_odd_csv_lines_do_not_raise(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("absent.parquet", None, "no file"),
-        ("table.xlsx", b"", "not a table"),
-        ("empty.csv", b"", "no header"),
-        ("broken.csv.gz", b"not gzip", "not a complete file packed by gzip"),
+        ("absent.parquet", None, "no file"), ("table.xlsx", b"", "not a table"),
+        ("empty.csv", b"", "no header"), ("broken.csv.gz", b"not gzip", "not a complete file packed by gzip"),
         ("zipped.csv", b"PK\x03\x04\x14\x00\xff", "an Excel or ZIP file"),
         ("titled.csv", b"Report\na,b\n1,2\n", "looks like a title"),
         ("stated.csv", b"sep=;\na;b\n1;2\n", "only states the separator"),
         ("twice.csv", b"a,A\n1,2\n", "two columns named 'a'"),
         ("broken.parquet", b"PAR1 secret PAR1", "refused to read"),
-        ("list.jsonl", b"[{}]", "one JSON object per line"),
-        ("empty.jsonl", b"", "one JSON object per line"),
+        ("list.jsonl", b"[{}]", "one JSON object per line"), ("empty.jsonl", b"", "one JSON object per line"),
         ("folder", None, "contains no table"),
     ],
-)
+)  # fmt: skip
 def test_sources_that_cannot_be_read(private_tmp, tmp_path, name, content, words):
     path = tmp_path / name
     if name == "folder":

@@ -13,12 +13,9 @@ def many_codes(n_codes: int, n_bins: int) -> Mixture:
     shape = rng.random(n_codes)
     share = rng.random((n_bins, 3))
     return Mixture(
-        np.array([3.0, 2.0, 5.0]),
-        (bins,),
-        (shape / np.bincount(bins, shape)[bins],),
-        (share / share.sum(axis=0),),
-        np.zeros(3, np.int32),
-    )
+        np.array([3.0, 2.0, 5.0]), (bins,), (shape / np.bincount(bins, shape)[bins],),
+        (share / share.sum(axis=0),), np.zeros(3, np.int32),
+    )  # fmt: skip
 
 
 def test_many_codes_are_added_up_bin_by_bin_to_the_same(monkeypatch):

@@ -40,25 +40,20 @@ def codes(where: Any, attribute: str) -> list[float]:
 
 # The text, the attribute it is about, and which of its codes it holds for.
 MEANINGS = [
-    ("education = 'School'", "education", [0, 1, 0, 0]),
-    ("education <> 'School'", "education", [1, 0, 1, 1]),
+    ("education = 'School'", "education", [0, 1, 0, 0]), ("education <> 'School'", "education", [1, 0, 1, 1]),
     ("education NOT IN ('None', 'Other')", "education", [0, 1, 1, 0]),
     ("education ILIKE '%O%'", "education", [1, 1, 1, 0]),
     ("education NOT LIKE '_o__'", "education", [0, 1, 1, 1]),
     ("'School' = \"Education\" -- a comment", "education", [0, 1, 0, 0]),
-    ("length(education) > 5", "education", [0, 1, 1, 0]),
-    ("education IS NULL", "education", [0, 0, 0, 0]),
-    ("education IS NOT NULL", "education", [1, 1, 1, 1]),
-    ("NOT smoker", "smoker", [1, 0, 0]),
-    ("smoker IS NOT TRUE", "smoker", [1, 0, 1]),
-    ("smoker = 'true'", "smoker", [0, 1, 0]),
-    ("smoker IN (TRUE, FALSE)", "smoker", [1, 1, 0]),
-    ("smoker IS NULL OR smoker", "smoker", [0, 1, 1]),
+    ("length(education) > 5", "education", [0, 1, 1, 0]), ("education IS NULL", "education", [0, 0, 0, 0]),
+    ("education IS NOT NULL", "education", [1, 1, 1, 1]), ("NOT smoker", "smoker", [1, 0, 0]),
+    ("smoker IS NOT TRUE", "smoker", [1, 0, 1]), ("smoker = 'true'", "smoker", [0, 1, 0]),
+    ("smoker IN (TRUE, FALSE)", "smoker", [1, 1, 0]), ("smoker IS NULL OR smoker", "smoker", [0, 1, 1]),
     ("NOT COALESCE(smoker, FALSE)", "smoker", [1, 0, 1]),
     ("\"marital status\" = 'single'", "marital status", [1, 0]),
     ("income * 2 >= 40", "income", [0, 0, 1, 1, 1, 1, 1, 1, 1, 1]),
     ("income < 10 + 10", "income", [1, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "attribute", "expected"), MEANINGS, ids=[each[0] for each in MEANINGS])

@@ -31,16 +31,13 @@ EVERY_TYPE = Schema(
         Boolean(name="alive"),
         Datetime(name="admitted", min=date(2020, 1, 1), max="2025-01-01", every="1mo"),
         Datetime(
-            name="at",
-            min="2024-02-28T23:30:00",
-            max=datetime(2024, 3, 1, 0, 15),
-            every="15min",
+            name="at", min="2024-02-28T23:30:00", max=datetime(2024, 3, 1, 0, 15), every="15min",
             nullable=True,
         ),
         Integer(name="odd name.with \"dots\" and 'quotes'", min=0, max=0),
         Integer(name="Ünï", min=0, max=1),
     ]
-)
+)  # fmt: skip
 
 
 def test_every_type_survives_its_files(tmp_path):

@@ -193,16 +193,13 @@ def test_wrong_words_are_refused_with_line_and_way_out(tmp_path, case):
         ('separator = ";;"', "separator must be one character"),
         ('decimal = ";"', 'decimal must be "." or ","'),
         ('decimal = ","\nthousands = ","', "other than decimal"),
-        ('encoding = "klingon"', "Common encodings are utf-8"),
-        ('encoding = "rot13"', "not a text encoding"),
-        ('dates = ["%d.%m"]', "year, month and day once each"),
-        ('dates = ["%d.%m.%Y %Q"]', "has %Q"),
-        ('dates = ["%d.%m.%Y %M"]', "minutes without hours"),
-        ('dates = "%d.%m.%Y"', "list of texts"),
+        ('encoding = "klingon"', "Common encodings are utf-8"), ('encoding = "rot13"', "not a text encoding"),
+        ('dates = ["%d.%m"]', "year, month and day once each"), ('dates = ["%d.%m.%Y %Q"]', "has %Q"),
+        ('dates = ["%d.%m.%Y %M"]', "minutes without hours"), ('dates = "%d.%m.%Y"', "list of texts"),
         ('seperator = ";"', "Did you mean 'separator'"),
         ('columns = ["a", "A"]', "must name each column of the file once"),
     ],
-)
+)  # fmt: skip
 def test_wrong_sources_are_refused_with_the_way_out(source, message):
     with pytest.raises(SchemaError, match=message):
         Schema.from_toml(f'[source]\n{source}\n[attributes.x]\ntype = "boolean"\n')
