@@ -37,17 +37,10 @@ def test_a_view_of_single_cells_answers_as_a_database_does(people, predicate):
 
 
 # x BETWEEN NULL AND 3 is false, not unknown, where x > 3, so its negation matches those rows.
-@pytest.mark.parametrize(
-    "condition",
-    [
-        form.format(ends)
-        for form in ("age BETWEEN {}", "age NOT BETWEEN {}", "NOT (age BETWEEN {})")
-        for ends in ("NULL AND 3", "3 AND NULL", "NULL AND NULL")
-    ]
-    + ["region NOT LIKE 'N%'", "region NOT ILIKE '%TH'", "NOT (region NOT LIKE '_est')"],
-)
-def test_half_known_conditions_hold_for_what_they_do_in_sql(people, condition):
-    assert same_in_duckdb(people, condition)
+def test_half_known_conditions_hold_for_what_they_do_in_sql(people):
+    for ends in ("NULL AND 3", "3 AND NULL", "NULL AND NULL"):
+        for form in ("age BETWEEN {}", "age NOT BETWEEN {}", "NOT (age BETWEEN {})"):
+            assert same_in_duckdb(people, form.format(ends)), (form, ends)
 
 
 @settings(max_examples=100, deadline=None)

@@ -77,24 +77,17 @@ def test_noise_is_that_of_the_best_estimate(sizes, seed):
         assert noise == pytest.approx(by_least_squares(tables, sizes, sums[i], sums[j]), rel=1e-6, abs=1e-6)
 
 
-def test_misfit_of_a_histogram_counts_as_noise():
-    components = random_mixture((4,), 3)
-    histogram = table_of((0,), components, 2.0)
-    before = kernels.error_model(ViewPart(components, prior_quality(components), (histogram,)))
-    moved = Table(histogram.shape, histogram.counts + np.array([50, -50, 50, -50]), "gaussian", 2.0)
-    after = kernels.error_model(ViewPart(components, prior_quality(components), (moved,)))
-    assert before.code_variance[0] == pytest.approx(4.0)
-    assert 2_400 < after.code_variance[0] < 2_600
-
-
-def test_misfit_of_a_table_counts_as_noise():
+def test_misfit_of_a_histogram_or_a_table_counts_as_noise():
     components = random_mixture((4, 5), 3)
     tables = [table_of(own, components, 2.0) for own in ((0,), (1,), (0, 1))]
-    wrong = tables[2].counts + 40 * np.outer([1, -1, 1, -1], [1, -1, 0, -1, 1])
-    moved = [*tables[:2], Table(tables[2].shape, wrong, "gaussian", 2.0)]
-    noise = [
-        kernels.error_model(ViewPart(components, prior_quality(components), tuple(own))).pieces[0, 1].noise
-        for own in (tables, moved)
-    ]
-    assert noise[0] < 6.0
-    assert noise[1] > 400.0
+    step = np.array([1, -1, 1, -1])
+    moves = (50 * step, 0, 40 * np.outer(step, [1, -1, 0, -1, 1]))
+    moved = [Table(t.shape, t.counts + move, "gaussian", 2.0) for t, move in zip(tables, moves, strict=True)]
+
+    def model_of(*own):
+        return kernels.error_model(ViewPart(components, prior_quality(components), own))
+
+    assert model_of(*tables).code_variance[0] == pytest.approx(4.0)
+    assert 2_400 < model_of(moved[0], *tables[1:]).code_variance[0] < 2_600
+    assert model_of(*tables).pieces[0, 1].noise < 6.0
+    assert model_of(*tables[:2], moved[2]).pieces[0, 1].noise > 400.0
