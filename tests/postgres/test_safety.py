@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def test_unknown_databases_and_taken_ports_are_refused_in_words(served, odd_view
     with pytest.raises(psycopg.OperationalError, match="Connect to hdpview"):
         psycopg.connect(served.url.replace("/hdpview", "/payroll"))
     with (
-        pytest.raises(HdpviewError, match="Try another --port"),
+        pytest.raises(HdpviewError, match="Choose another port"),
         PostgresServer({"odd": odd_view}, ServerSettings(port=served.port)),
     ):
         pass
@@ -135,9 +136,9 @@ def test_lengths_are_checked_before_a_byte_is_waited_for(served, length):
 def test_a_statement_can_be_cancelled(served, monkeypatch):
     waiting = threading.Event()
 
-    def never(*_: object, **__: object) -> asyncio.Future[object]:
+    def never(*_: object) -> Future[object]:
         waiting.set()
-        return asyncio.get_running_loop().create_future()
+        return Future()
 
     with psycopg.connect(served.url, autocommit=True) as connection:
         monkeypatch.setattr(served.server, "ask", never)

@@ -138,7 +138,7 @@ def test_bins_of_an_attribute_nest(n_ordered):
     assert cuts.lost[-1] == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("n_ordered", [0, 30])
+@pytest.mark.parametrize("n_ordered", [0, 30, 29])
 def test_what_bins_hide_is_what_questions_miss(n_ordered):
     """As said in `Cuts`, question by question."""
     shares = np.random.default_rng(1).dirichlet(np.full(30, 0.3))
@@ -151,6 +151,8 @@ def test_what_bins_hide_is_what_questions_miss(n_ordered):
                 often = (1 / 30 + (shares[code] + shares[code - 1]) / 2) / 2
                 left = shares[own & (np.arange(30) < code)].sum()
                 hidden += often * left * (shares[own].sum() - left)
+                if code >= n_ordered:  # missing values: a question includes or excludes them
+                    hidden += left * shares[code]
             elif not n_ordered:
                 hidden += shares[code] ** 2 * (1 - shares[code] / shares[own].sum())
         assert cuts.lost[n - 1] * cuts.hidden == pytest.approx(6 * hidden)
