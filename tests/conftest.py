@@ -1,5 +1,4 @@
-"""Fixtures of several suites: a private PostgreSQL server, a Spark session, and the codes of a table row by
-row."""
+"""Fixtures of several suites: a private PostgreSQL server, Spark, repeatable noise, codes of rows."""
 
 import os
 import pwd

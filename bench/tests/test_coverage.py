@@ -1,5 +1,4 @@
-"""Coverage of intervals: questions and true answers are right, and intervals hold on a table that is not
-tuned for them."""
+"""Coverage of intervals, on questions whose true answers are known, and on a table not tuned for them."""
 
 import itertools
 from typing import Any

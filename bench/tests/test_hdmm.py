@@ -1,5 +1,4 @@
-"""HDMM: its algebra against matrices written out, its fit against least squares, its expected error against
-many runs."""
+"""HDMM against matrices written out, least squares, and the errors of many runs."""
 
 import math
 from fractions import Fraction

@@ -1,5 +1,4 @@
-"""PrivBayes: candidates, the score and its sensitivity, and what it releases with a budget that leaves no
-noise."""
+"""PrivBayes: candidates, sensitivity and law of choices, and releases without noise."""
 
 import itertools
 import math

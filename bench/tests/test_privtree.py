@@ -1,5 +1,4 @@
-"""PrivTree: its noise and bias by the paper's formulas, and children without records drawn together as if one
-by one."""
+"""PrivTree: the law of its trees, its noise and bias by the paper's formulas, its answers."""
 
 import itertools
 import math

@@ -1,5 +1,4 @@
-"""RIPOST as it is defined here: shares of budgets, tests, cuts, and whole trees against a naive
-implementation."""
+"""RIPOST as defined here: shares of budgets, cuts, and whole trees against a naive implementation."""
 
 from collections import Counter
 from fractions import Fraction

@@ -1,5 +1,4 @@
-"""The catalogue beside that of a real PostgreSQL with a table of the same shape: clients see no
-difference."""
+"""The catalogue beside that of a real PostgreSQL with a table of the same shape."""
 
 import itertools
 import subprocess

@@ -1,5 +1,4 @@
-"""One key, one view: in memory, out of core and on Spark, whatever the table and however its rows are
-spread."""
+"""One key gives one view: in memory, out of core and on Spark, however the rows are spread."""
 
 import dataclasses
 from typing import Any

@@ -1,5 +1,4 @@
-"""The judge of the SQL layer: on a view without noise, every statement is answered as DuckDB answers it on
-the table."""
+"""The judge of SQL: a view without noise answers every statement as DuckDB does on the table."""
 
 from datetime import date, timedelta
 from decimal import Decimal

@@ -1,5 +1,4 @@
-"""The curator's page: mistakes are caught before they cost, wrong input is answered in words, and anyone can
-use it."""
+"""The curator's page: mistakes are caught before they cost, and wrong input is answered in words."""
 
 import threading
 from collections.abc import Iterator

@@ -1,5 +1,4 @@
-"""Charts and panels as people expect them, whoever they are: the view's numbers, arranged, compared, taken
-away, explained, and without barriers."""
+"""Charts and panels: the view's numbers, arranged, compared, taken away, and without barriers."""
 
 import re
 from collections.abc import Iterator

@@ -1,5 +1,4 @@
-"""Random questions from the OpenAPI description: every endpoint answers as described, and never with an
-internal error."""
+"""Random questions from the OpenAPI description are answered as described, without internal errors."""
 
 import pytest
 import schemathesis

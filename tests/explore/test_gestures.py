@@ -1,5 +1,4 @@
-"""Gestures at the page by mouse, keyboard, finger and text: it then shows the view's answers, and every step
-can be undone."""
+"""Gestures by mouse, keyboard, finger and text: the page shows the view's answers; all can be undone."""
 
 import re
 

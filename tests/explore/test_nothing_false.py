@@ -1,5 +1,4 @@
-"""The page shows nothing false: complete intervals, pictures that match their labels, notes on modelled
-relations."""
+"""The page shows nothing false: complete intervals, matching pictures, notes on modelled relations."""
 
 import re
 from collections.abc import Iterator

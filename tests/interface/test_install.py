@@ -1,5 +1,4 @@
-"""The wheel as an analyst installs it: small, without the curator's packages, and enough to open, ask,
-publish."""
+"""The wheel as an analyst installs it: small, and enough to open, ask and publish."""
 
 import json
 import os

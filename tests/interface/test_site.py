@@ -1,5 +1,4 @@
-"""The documentation site: it builds without warnings, so every link and heading it names is there, and its
-pages load nothing from elsewhere."""
+"""The documentation site builds without warnings, and its pages load nothing from elsewhere."""
 
 import os
 import re

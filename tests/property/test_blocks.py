@@ -1,5 +1,4 @@
-"""Blocks tile the domain, the check of a tiling finds every fault, and consistent counts are the nearest
-possible ones."""
+"""Blocks tile the domain, every fault in a tiling is found, and consistent counts are the nearest."""
 
 from fractions import Fraction
 from itertools import combinations

@@ -1,5 +1,4 @@
-"""Answers that belong together do not contradict each other: parts and wholes, shares and complements, and
-Python, SQL and charts."""
+"""Answers do not contradict each other: parts and wholes, shares and complements, Python and SQL."""
 
 from typing import Any
 

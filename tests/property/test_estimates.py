@@ -1,5 +1,4 @@
-"""Estimates and their errors: equal to sums over single cells, in groups as one by one, for blocks and
-mixtures."""
+"""Estimates and their errors equal sums over single cells, in groups as one by one."""
 
 from functools import lru_cache
 from typing import Any

@@ -1,5 +1,4 @@
-"""Fitting components: likelihood rises, totals and margins are kept, and nothing depends on the order of
-categories."""
+"""Fitting components: likelihood rises, margins are kept, and the order of categories is no matter."""
 
 from datetime import date, datetime, timedelta
 

@@ -1,5 +1,4 @@
-"""The noise that intervals allow for is that of the best estimate that released tables allow: an oracle by
-generalised least squares over all cells."""
+"""Noise in intervals is that of the best estimate: an oracle by generalised least squares."""
 
 from dataclasses import replace
 from functools import reduce

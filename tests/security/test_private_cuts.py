@@ -1,5 +1,4 @@
-"""How many cuts on a path look at the data: as many as were charged, which no audit of the paper's method
-could tell."""
+"""As many cuts on a path look at the data as were charged, which no audit could tell."""
 
 import dataclasses
 from fractions import Fraction

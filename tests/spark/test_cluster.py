@@ -1,5 +1,4 @@
-"""A real stand-alone cluster of a master and two workers: the same view as on one machine, also when a worker
-is lost half-way."""
+"""A cluster of a master and two workers gives the same view, also when a worker is lost half-way."""
 
 import subprocess
 import sys

@@ -1,7 +1,4 @@
-"""Random converge and random cut decide with exactly the probabilities of the paper.
-
-Keys are fixed, so these results are deterministic; each test would raise a false alarm with probability 1e-6
-under other keys."""
+"""Converge and cut decide with the paper's probabilities. Keys are fixed; else one in a million fails."""
 
 import numba as nb
 import numpy as np

@@ -1,5 +1,4 @@
-"""The width of noise intervals against simulation: they cover what they say, and are hardly wider than need
-be."""
+"""Noise intervals cover what they say, and are hardly wider than need be: against simulation."""
 
 import math
 

@@ -1,5 +1,4 @@
-"""Statistical tests that can fail: each states its false-alarm rate, and is tested itself to reject what is 5
-% off."""
+"""Statistical tests that can fail: each states its false-alarm rate, and rejects what is 5% off."""
 
 import math
 from collections import Counter
