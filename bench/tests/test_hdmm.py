@@ -95,9 +95,7 @@ def test_one_record_changes_measurements_by_exactly_the_sensitivity(seed, chosen
     assert np.abs(change).sum() == strategy.sensitivity(chosen)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "epsilon"), [((5, 4, 3, 2), 1.0), ((2, 2, 2, 2, 2), 0.1), ((30, 3, 1, 7), 8.0)], ids=str
-)
+@pytest.mark.parametrize(("sizes", "epsilon"), [((5, 4, 3, 2), 1.0), ((2, 2, 2, 2, 2), 0.1)], ids=str)
 def test_never_worse_than_noise_on_every_cell(sizes, epsilon):
     schema = schema_of(sizes)
     for workload in WORKLOADS:

@@ -76,12 +76,6 @@ def blocks(draw: st.DrawFn) -> Block:
 
 @FAST
 @given(blocks())
-def test_sparse_deviation_is_the_dense_one(block):
-    assert block.absolute_deviation() == pytest.approx(dense_deviation(block.x), rel=1e-9, abs=1e-6)
-
-
-@FAST
-@given(blocks())
 def test_every_cut_is_scored_as_if_really_made(block):
     assert block.cut_deviations() == pytest.approx(dense_cuts(block.x), rel=1e-9, abs=1e-6)
 

@@ -117,24 +117,6 @@ def test_the_same_leaves_by_every_way_of_cutting():
     assert min(ways[way] for way in ("rejection", "inversion", "blind")) >= 200, ways
 
 
-def test_parameters_are_the_papers():
-    for epsilon in ("0.1", "1", "2"):
-        for n_cells in (2, 3, 1000, 2 * 10**21):
-            ours = PartitionParameters.choose(Hdpview(), Fraction(epsilon), n_cells)
-            paper = naive.numbers(float(epsilon), n_cells)
-            assert ours.n_private_cut_levels == paper.kappa
-            assert float(ours.epsilon_counts) == pytest.approx(paper.epsilon_counts, rel=1e-12)
-            assert float(ours.epsilon_cut) == pytest.approx(paper.epsilon_cut, rel=1e-12)
-            assert ours.converge_noise_scale == pytest.approx(paper.lam, rel=1e-12)
-            assert ours.converge_bias_per_level == pytest.approx(paper.delta, rel=1e-12)
-            assert ours.converge_threshold == pytest.approx(paper.theta, rel=1e-12)
-            assert ours.converge_floor == pytest.approx(paper.theta + 2 - paper.delta, rel=1e-12)
-            assert (
-                ours.epsilon_cut * ours.n_private_cut_levels + ours.epsilon_converge + ours.epsilon_counts
-                == Fraction(epsilon)
-            )
-
-
 def test_the_oracle_itself_is_a_distribution():
     x = np.array([4, 0, 0])
     # The first cut leaves two uniform sides, the second does not.

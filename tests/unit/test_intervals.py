@@ -17,8 +17,7 @@ from hdpview.query.bounds.paper import error_bound
 from hdpview.query.errors.closed import covariances
 from hdpview.query.errors.ends import typical_tail
 from hdpview.query.evaluate import run
-from hdpview.query.interval.groups import Groups
-from hdpview.query.interval.statistics import histograms, value_shares
+from hdpview.query.interval.statistics import value_shares
 from hdpview.query.question.quantities import Part, Values, count_of
 from hdpview.query.question.where import boxes_of
 
@@ -163,17 +162,6 @@ def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view):
         with pytest.raises(hv.QueryError):
             papers_view.error_bound("age > 3", **arguments)
     assert papers_view.error_bound("age > 200") == (0.0, 0.0)
-
-
-@pytest.mark.parametrize("kind", ["typical", "noise", "guaranteed"])
-def test_histograms_all_at_once_are_those_one_by_one(view, kind):
-    for where in (None, *QUESTIONS, "age < 30 AND ward = 'surgery' OR systolic_bp IS NULL AND cost < 1200"):
-        boxes = boxes_of(where, view.schema)
-        for a, histogram in enumerate(histograms(view, where, interval=kind)):
-            groups = Groups(view, boxes, [a])
-            alone = np.zeros((3, view.schema.sizes[a]))
-            alone[:, groups.cells] = groups.counts(interval=kind)
-            assert np.stack(histogram[2:]) == pytest.approx(alone, rel=1e-9, abs=1e-6)
 
 
 def test_estimates_alone_are_those_that_come_with_intervals(view):
