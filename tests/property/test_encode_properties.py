@@ -124,16 +124,14 @@ def test_moments_match_edges(row_codes, bounds, every, values, offset):
         assume(False)
     epoch, edges = datetime(1970, 1, 1), attribute.edges[:: max(1, attribute.n_values // 10)].tolist()
     near = [epoch + timedelta(microseconds=edge + step) for edge in edges for step in (-1, 0, 1)]
-    column = [*values, *near]
+    column, shift = [*values, *near], timedelta(minutes=offset)
     expected = by_edges(attribute, [None if moment is None else microseconds(moment) for moment in column])
-    elsewhere = timezone(timedelta(minutes=offset))
-    ways = {
-        "moment": pa.array(column, pa.timestamp("us")),
-        "text": as_text(column, str),
-        "offset": as_text(
-            column, lambda at: (at + timedelta(minutes=offset)).replace(tzinfo=elsewhere).isoformat()
-        ),
-    }
+
+    def elsewhere(at: datetime) -> str:
+        return (at + shift).replace(tzinfo=timezone(shift)).isoformat()
+
+    ways = {"moment": pa.array(column, pa.timestamp("us")), "text": as_text(column, str)}
+    ways["offset"] = as_text(column, elsewhere)
     table = pa.table({"row": np.arange(len(column)), **ways})
     codes = row_codes(table, *(replace(attribute, name=way) for way in ways), n_rows=len(column))
     assert codes.T.tolist() == [expected] * len(ways)

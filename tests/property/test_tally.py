@@ -49,14 +49,11 @@ def as_rows(sizes: tuple[int, ...], codes: Ints, counts: Ints | None) -> Rows:
 
 
 def in_parts(rows: Rows, n_parts: int) -> list[Rows]:
-    ends = np.linspace(0, len(rows), n_parts + 1).astype(int)
-    return [
-        Rows(
-            tuple(column[a:b] for column in rows.exact_columns),
-            None if rows.exact_counts is None else rows.exact_counts[a:b],
-        )
-        for a, b in itertools.pairwise(ends)
-    ]
+    def part(a: int, b: int) -> Rows:
+        counts = None if rows.exact_counts is None else rows.exact_counts[a:b]
+        return Rows(tuple(column[a:b] for column in rows.exact_columns), counts)
+
+    return [part(*ends) for ends in itertools.pairwise(np.linspace(0, len(rows), n_parts + 1).astype(int))]
 
 
 @SOME

@@ -151,12 +151,8 @@ def test_foreign_files_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "other.parquet")
     (tmp_path / "text").write_text("hello, world: this is not Parquet")
     (tmp_path / "empty").write_bytes(b"")
-    for name, message in [
-        ("other.parquet", "is a Parquet file but not a .pview"),
-        ("text", "not a .pview file"),
-        ("empty", "not a .pview file"),
-        ("missing", "No such file"),
-        (".", "Cannot read"),
-    ]:
+    refused = {"other.parquet": "is a Parquet file but not a .pview", "text": "not a .pview file"}
+    refused |= {"empty": "not a .pview file", "missing": "No such file", ".": "Cannot read"}
+    for name, message in refused.items():
         with pytest.raises(ViewFileError, match=message):
             PView.open(tmp_path / name)
