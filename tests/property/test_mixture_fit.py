@@ -75,7 +75,7 @@ def test_each_round_raises_the_likelihood(seed):
     model, before = Components.start(margins, 6, rng), -np.inf
     share, weight = np.concatenate(model.share), model.weight
     for _ in range(8):
-        likelihood = float((wanted[:-1] * np.log(np.maximum(targets.of_model(share, weight), 1e-30))).sum())
+        likelihood = float((wanted * np.log(np.maximum(targets.of_model(share, weight), 1e-30))).sum())
         assert likelihood >= before - 1e-4
         before = likelihood
         share, weight = targets.maximise(share, weight, wanted, 1)
@@ -137,8 +137,7 @@ def test_no_table_makes_a_fit_that_is_not_a_number(seed, kind, total, variance):
 def test_what_is_fitted_is_positive_and_adds_up(seed, total):
     _, _, targets, margins = setting(seed)
     wanted = targets.towards(independent(targets, margins), total)
-    assert wanted[-1] == 0
-    for table in np.split(wanted[:-1], targets.ends[:-1]):
+    for table in np.split(wanted, targets.ends[:-1]):
         assert table.min() > 0
         assert table.sum() == pytest.approx(1, abs=1e-4)
 
@@ -176,7 +175,7 @@ def test_shares_are_positive_and_follow_categories(seed):
         assert shares.sum() == pytest.approx(1)
     (plain,) = shares_of([Axis(size, 0)], [known(noisy)], total)
     (permuted,) = shares_of([Axis(size, 0)], [known(noisy[order])], total)
-    assert permuted == pytest.approx(plain[order])
+    assert permuted == pytest.approx(plain[order], rel=1e-4)
 
 
 @pytest.mark.parametrize("truth", ["equal", "lognormal", "zipf"])
