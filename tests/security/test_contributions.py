@@ -20,8 +20,6 @@ from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.errors import DataError
 from hdpview.view.manifest import from_dict, to_dict
 
-pytestmark = pytest.mark.usefixtures("same_noise")
-
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=5), hv.Boolean(name="ill", nullable=True)])
 PEOPLE = st.lists(
     st.tuples(

@@ -22,8 +22,6 @@ from hdpview.refine.forecast import estimate_wishes
 from hdpview.refine.tables import Refinement
 from hdpview_bench.replay import small_fits
 
-pytestmark = pytest.mark.usefixtures("same_noise")
-
 N = 3_000
 
 
