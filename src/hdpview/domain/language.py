@@ -85,9 +85,9 @@ def _category(fields: Fields, shared: _Lists) -> Fields:
         if isinstance(aliases, str):
             fields["aliases"] = shared.aliases(reference, shared.reference(aliases))
     elif isinstance(columns, list) or isinstance(fields.get("aliases"), str):
+        way_out = 'Write values = "@file.csv:column", or give groups and aliases as tables of lists.'
         raise SchemaError(
-            "groups and aliases may name columns only if `values` comes from a file. "
-            'Write values = "@file.csv:column", or give groups and aliases as tables of lists.'
+            f"groups and aliases may name columns only if `values` comes from a file. {way_out}"
         )
     return fields
 
@@ -102,10 +102,8 @@ class _Lists:
     def reference(self, text: str) -> tuple[str, str | None]:
         """The list or file, and the column, that `@name` or `@file.csv:column` points to."""
         if not text.startswith("@") or len(text) < 2:
-            raise SchemaError(
-                'values must be a list, or name one with an @: "@codes.csv" or "@a_shared_list", not '
-                f"{quoted(text)}."
-            )
+            example = '"@codes.csv" or "@a_shared_list"'
+            raise SchemaError(f"values must be a list, or name one with an @: {example}, not {quoted(text)}.")
         name, _, column = text[1:].partition(":")
         listed = self.lists.get(name)
         if isinstance(listed, str) and listed.startswith("@") and not column:
@@ -142,7 +140,7 @@ class _Lists:
         name = values[0]
         if spelled[0] != name:
             raise SchemaError(
-                "aliases must come from the same file as `values`: each line pairs a value with a text."
+                "aliases must come from the file of `values`: each line pairs a value with a text."
             )
         rows = self._rows(name)
         key, other = self._column_of(name, rows, values[1]), self._column_of(name, rows, spelled[1])
@@ -214,9 +212,8 @@ def _whole_bins(fields: Fields) -> Fields:
     low: Any = fields.get("min")
     high: Any = fields.get("max")
     if not _is_whole(bins) or bins < 1:
-        raise SchemaError(
-            f"bins must be a whole number from 1 or one of {', '.join(PRESETS)}, not {quoted(bins)}."
-        )
+        known = ", ".join(PRESETS)
+        raise SchemaError(f"bins must be a whole number from 1 or one of {known}, not {quoted(bins)}.")
     if _is_whole(low) and _is_whole(high) and low <= high:
         fields["every"] = -(-(high - low + 1) // bins)
     return fields
@@ -227,19 +224,16 @@ def _real_steps(fields: Fields) -> Fields:
     every: Any = fields.pop("every")
     low: Any = fields.get("min")
     high: Any = fields.get("max")
-    if not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in (every, low, high)):
-        raise SchemaError("every, min and max must be numbers.")
-    if not (every > 0 and low < high and all(map(math.isfinite, (every, low, high)))):
-        raise SchemaError("bins of equal width need min < max and every > 0.")
+    if not (_is_number(every) and _is_number(low) and _is_number(high) and every > 0 and low < high):
+        raise SchemaError("bins of equal width need numbers: min < max and every > 0.")
     # exact decimals: ten times 0.1 is 1
     step, first, last = (Fraction(repr(each)) for each in (every, low, high))
     n_bins = (last - first) / step
     if n_bins.denominator == 1:
         return {**fields, "bins": int(n_bins)}
     if n_bins >= MAX_EXPLICIT_EDGES - 1:
-        raise SchemaError(
-            f"every = {every} makes {float(n_bins):,.0f} bins, the last one narrower. Use `bins`."
-        )
+        many = f"{float(n_bins):,.0f} bins, the last one narrower"
+        raise SchemaError(f"every = {every} makes {many}. Use `bins`.")
     edges = [float(first + k * step) for k in range(math.ceil(n_bins))]
     del fields["min"], fields["max"]
     return {**fields, "edges": [*edges, float(last)]}
@@ -253,14 +247,9 @@ def _log_edges(low: Any, high: Any, whole: bool) -> list[float]:
     """1, 2 and 5 times powers of ten, on both sides of 0 if the bounds are."""
     if not _is_number(low) or not _is_number(high) or not low < high:
         raise SchemaError('bins = "log" needs min and max, with min < max.')
-    largest = max(abs(low), abs(high))
-    if whole:
-        first_power = 0
-    elif low > 0:
-        first_power = math.floor(math.log10(low))
-    else:
-        first_power = math.floor(math.log10(largest)) - 4
-    powers = range(first_power, math.floor(math.log10(largest)) + 1)
+    last = math.floor(math.log10(max(abs(low), abs(high))))
+    first = 0 if whole else math.floor(math.log10(low)) if low > 0 else last - 4
+    powers = range(first, last + 1)
     steps: list[Any] = [factor * Fraction(10) ** power for power in powers for factor in _SERIES]
     inner = sorted({0, *steps, *(-step for step in steps)})
     return [low, *(edge for edge in inner if low < edge < high), high]
@@ -270,9 +259,8 @@ def _clipped(edges: tuple[int, ...], low: Any, high: Any) -> list[float]:
     """Edges of a preset between stated bounds; bounds beyond the preset widen its outer bins."""
     first, last = edges[0] if low is None else low, edges[-1] if high is None else high
     if not _is_number(first) or not _is_number(last) or not first < last:
-        raise SchemaError(
-            f"min and max must be numbers with min < max, not {quoted(low)} and {quoted(high)}."
-        )
+        given = f"{quoted(low)} and {quoted(high)}"
+        raise SchemaError(f"min and max must be numbers with min < max, not {given}.")
     return [first, *(edge for edge in edges[1:-1] if first < edge < last), last]
 
 
