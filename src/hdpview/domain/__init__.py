@@ -16,14 +16,6 @@ from hdpview.domain.schema import Schema
 from hdpview.domain.text_format import TextFormat
 
 __all__ = [
-    "Attribute",
-    "Boolean",
-    "Category",
-    "Date",
-    "Datetime",
-    "Integer",
-    "Ordered",
-    "Real",
-    "Schema",
+    "Attribute", "Boolean", "Category", "Date", "Datetime", "Integer", "Ordered", "Real", "Schema",
     "TextFormat",
-]
+]  # fmt: skip

@@ -115,9 +115,8 @@ def _line(column: DraftColumn) -> str:
     fields = {"type": column.kind, **_suggested(column)}
     line = f"{key} = {inline_fields(fields)}"
     if not column.fields and column.is_identifier:
-        reason = (
-            "its name suggests an identifier" if is_identifier(column.name) else "its first values all differ"
-        )
+        by_name = is_identifier(column.name)
+        reason = "its name suggests an identifier" if by_name else "its first values all differ"
         return f"# {line}  # left out: {reason}. To protect persons: --privacy-unit {key}"
     return line + note
 
@@ -127,16 +126,12 @@ def _suggested(column: DraftColumn) -> dict[str, Any]:
     assert column.kind is not None
     known = {key: value for key, value in column.fields.items() if value is not None}
     if {"edges", "values"} & set(known) or known.get("bins") in ("age", "percent"):
-        return _with_other(column.kind, known)
+        return known
     needed = {key: value for key, value in _NEEDED[column.kind].items() if key not in known}
-    if column.kind == "real" and {"every", "bins"} & set(known):
+    if column.kind == "real" and "every" in known:
         needed.pop("bins", None)
-    return _with_other(column.kind, {**needed, **known})
-
-
-def _with_other(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Add `other` to a category with open values, for those that will not be listed."""
-    return {**fields, "other": "other"} if kind == "category" and fields.get("values") == [None] else fields
+    # A category with open values needs `other`, for those that will not be listed.
+    return {**needed, **known} | ({"other": "other"} if column.kind == "category" else {})
 
 
 def inline_fields(fields: Mapping[str, Any]) -> str:

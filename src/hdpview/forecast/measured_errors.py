@@ -59,7 +59,7 @@ def measure(
 
     kinds: of questions, among COUNTS and RELATIONS.
     """
-    builds = [_measure_one(table, epsilon, method, kinds, i, limits) for i in range(n_builds)]
+    builds = [_measure_one(table, epsilon, method, kinds, limits, i) for i in range(n_builds)]
     return {what: statistics.fmean(build[what] ** 2 for build in builds) ** 0.5 for what in builds[0]}
 
 
@@ -68,8 +68,8 @@ def _measure_one(
     epsilon: Fraction,
     method: Method,
     kinds: Sequence[str],
-    number: int,
     limits: Contributions,
+    number: int,
 ) -> Measured:
     started = time.process_time()  # a busy machine must not prolong the forecast
     # The data are invented, so a fixed key is safe; budgets then compare on equal terms.
@@ -90,13 +90,11 @@ def _measure_one(
 
 
 def _count_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> float:
-    n_attributes = COUNTS[kind]
-    if kind.startswith("cell"):
-        boxes = draw_cells(schema.sizes, n_attributes, _N_QUESTIONS, rng)
-    elif n_attributes == 1:
-        boxes = draw_single_ranges(schema.sizes, _N_QUESTIONS, rng)
-    else:
-        boxes = draw_ranges(schema.sizes, n_attributes, _N_QUESTIONS, rng)
+    draw, n = draw_cells if kind.startswith("cell") else draw_ranges, _N_QUESTIONS
+    is_single = COUNTS[kind] == 1
+    boxes = (
+        draw_single_ranges(schema.sizes, n, rng) if is_single else draw(schema.sizes, COUNTS[kind], n, rng)
+    )
     estimated, exact_counts = answer(boxes)
     return float(np.sqrt(((estimated - exact_counts) ** 2).mean()))
 
@@ -114,7 +112,7 @@ def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -
     parts = [_parts(int(size)) for size in sizes[:, 1]]
     lower, upper, pair, place = [], [], [], []
     for i, (starts, ends) in enumerate(parts):
-        first, last = _parts(int(sizes[i, 0]))[0][groups[i]], _parts(int(sizes[i, 0]))[1][groups[i]]
+        first, last = (side[groups[i]] for side in _parts(int(sizes[i, 0])))
         lower += [(first, start) for start in starts]
         upper += [(last, end) for end in ends]
         pair += [i] * len(starts)

@@ -66,10 +66,8 @@ class Refinement(Mixture):
         amounts, shapes, each = self._plan(counts.schema, build.whole, build.rng)
         build.progress(None, "adding up tables")
         exact_tables = counts.exact_tables([table.shape for table in self.tables], build.progress)
-        refined = [
-            _refined(mechanism, i, *arguments)
-            for i, arguments in enumerate(zip(exact_tables, self.tables, amounts, strict=True))
-        ]
+        parts = enumerate(zip(exact_tables, self.tables, amounts, strict=True))
+        refined = [_refined(mechanism, i, *arguments) for i, arguments in parts]
         measured = _measurements(build.axes, refined)
         if shapes:
             build.measure("tables of several attributes", shapes, [each] * len(shapes), measured)
@@ -80,7 +78,8 @@ class Refinement(Mixture):
         """The part as it would be after refining: the remaining noise, and counts expected from the view."""
         assert isinstance(part.components, Components)
         amounts, new, each = self._plan(schema, whole, np.random.default_rng(0))
-        noises = [_noise(table, amount) for table, amount in zip(self.tables, amounts, strict=True)]
+        pairs = zip(self.tables, amounts, strict=True)
+        noises = [Noise(table.noise, Fraction(_amount(table)) + amount) for table, amount in pairs]
         noises += [Noise(whole.law, each)] * len(new)
         tables = []
         for shape, noise in zip([*(table.shape for table in self.tables), *new], noises, strict=True):
@@ -127,20 +126,14 @@ def why_not_these(pairs: Sequence[tuple[Exact, np.ndarray, float]]) -> str | Non
     if all(Mechanism.could_have_released(*pair) for pair in pairs):
         return None
     return (
-        "This is not the table that the view was built from, or it has changed since. Refine a view with "
-        "the same table. For a newer table, build a new view, and merge both if nobody is in both; see "
-        "docs/how-to/yearly.md."
+        "This is not the table that the view was built from, or it has changed since. For a newer table, "
+        "build a new view, and merge both if nobody is in both; see docs/how-to/yearly.md."
     )
 
 
 def _amount(table: Table) -> float:
     """The budget spent on a table: ε for Laplace noise, ρ for Gaussian noise."""
     return 1 / table.scale if table.noise == "laplace" else 1 / (2 * table.scale**2)
-
-
-def _noise(table: Table, amount: Fraction) -> Noise:
-    """The noise of a table after spending `amount` more on it."""
-    return Noise(table.noise, Fraction(_amount(table)) + amount)
 
 
 def _measurements(axes: tuple[Axis, ...], tables: Sequence[Measured]) -> Measurements:
