@@ -35,8 +35,8 @@ from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.ledger import Ledger, Receipt, ledger_for, name_of
 from hdpview.privacy.mechanism import Mechanism, Outcomes
+from hdpview.privacy.noise import delta_of_one_record
 from hdpview.privacy.randomness import Randomness
-from hdpview.privacy.zcdp import delta_of_one_record
 from hdpview.progress import Progress, silent
 from hdpview.pview import PView
 from hdpview.query.present.frames import kind_of

@@ -17,8 +17,14 @@ from hdpview.counts.learn import MOST_CATEGORIES, Learnt, integer_between, real_
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.sources import OpenSource, open_source
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Schema
-from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns, is_identifier
-from hdpview.domain.suggestions import is_suggestive, suggested_fields
+from hdpview.domain.drafting import (
+    Draft,
+    DraftColumn,
+    chosen_columns,
+    is_identifier,
+    is_suggestive,
+    suggested_fields,
+)
 from hdpview.domain.text_format import PLAIN
 from hdpview.errors import DataError, quoted
 

@@ -15,8 +15,7 @@ from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.mechanism import NOTHING, Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
-from hdpview.refine.leaves import FinerCounts
-from hdpview.refine.tables import Refinement
+from hdpview.refine.tables import FinerCounts, Refinement
 from hdpview.view.blocks import Blocks
 from hdpview.view.manifest import Manifest, Spending, check_writable
 from hdpview.wishes import Wishes
