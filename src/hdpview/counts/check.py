@@ -120,22 +120,22 @@ def sample_sql(types: Mapping[str, str], schema: Schema, position: int) -> str:
 def refuse_losses(
     losses: Sequence[SchemaWarning],
     accept: bool | Callable[[Sequence[SchemaWarning]], bool],
-    tell: Callable[[SchemaWarning], object] | None = None,
+    report: Callable[[SchemaWarning], object] | None = None,
 ) -> None:
     """Raise a LossError if a build would lose much and nobody accepts that; report all other warnings.
 
     accept: whether losses are accepted, or a function that shows them and returns whether they are.
-    tell: called with each warning; by default they become Python warnings.
+    report: called with each warning; by default they become Python warnings.
     """
     if any(each.is_blocking for each in losses) and accept is not True:
         if callable(accept) and accept(losses):
             return
         raise LossError(losses)
     for each in losses:
-        if tell is None:
+        if report is None:
             warnings.warn(str(each), LossWarning, stacklevel=3)
         else:
-            tell(each)
+            report(each)
 
 
 def warnings_about(

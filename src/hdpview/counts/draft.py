@@ -56,9 +56,9 @@ def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = 
         draft = guessed_draft(files[0], is_named=bool(columns))
         if kind_of_file(files[0]) == "csv":
             csv_layout(files, draft.source or PLAIN)  # refuses files with different columns
-        return draft.only(columns, exclude, DataError)
+        return draft.only(columns, exclude)
     types = column_types(source)
-    names = chosen_columns(types, columns, exclude, DataError)
+    names = chosen_columns(types, columns, exclude)
     head = {} if isinstance(source, pa.RecordBatchReader) else _typed_head(source, types, names)
     return Draft(tuple(_typed_column(name, types[name], head.get(name, ())) for name in names))
 
@@ -85,7 +85,7 @@ def learnable_draft(
     unit: the column that identifies persons, which is not an attribute.
     """
     if unit is not None:
-        chosen_columns(column_types(source), (), [unit], DataError)
+        chosen_columns(column_types(source), (), [unit])
     draft = draft_of(source, columns, exclude)
     kinds = {
         column.name: column.kind
@@ -134,7 +134,7 @@ def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Sche
 
     def read() -> list[Attribute]:
         with open_source(source) as opened:
-            chosen = chosen_columns(opened.types, columns, exclude, DataError)
+            chosen = chosen_columns(opened.types, columns, exclude)
             return [
                 _filled_attribute(opened, name, kind)
                 for name in chosen

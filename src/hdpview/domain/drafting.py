@@ -9,7 +9,7 @@ from typing import Any
 
 from hdpview.domain.text_format import TextFormat
 from hdpview.domain.toml import toml_key, toml_table, toml_value
-from hdpview.errors import HdpviewError, unknown_name
+from hdpview.errors import DataError, unknown_name
 
 OPEN = "?"  # a place that a person must fill in
 _HEADER = """\
@@ -68,9 +68,9 @@ class Draft:
     learnt: Mapping[str, str] = field(default_factory=dict)
     questions: Mapping[str, str] = field(default_factory=dict)
 
-    def only(self, columns: Sequence[str], exclude: Sequence[str], problem: type[HdpviewError]) -> Draft:
+    def only(self, columns: Sequence[str], exclude: Sequence[str]) -> Draft:
         """The draft of chosen columns, see `chosen_columns`."""
-        names = chosen_columns((each.name for each in self.columns), columns, exclude, problem)
+        names = chosen_columns((each.name for each in self.columns), columns, exclude)
         return replace(self, columns=tuple(each for each in self.columns if each.name in names))
 
     def text(self) -> str:
@@ -88,17 +88,12 @@ class Draft:
         return "\n".join([*parts, "[attributes]", *map(_line, self.columns)]) + "\n"
 
 
-def chosen_columns(
-    known: Iterable[str], columns: Sequence[str], exclude: Sequence[str], problem: type[HdpviewError]
-) -> list[str]:
-    """The chosen names, in the order of `known`.
-
-    columns: wanted names; all if empty. exclude: unwanted names. problem: raised for an unknown name.
-    """
+def chosen_columns(known: Iterable[str], columns: Sequence[str], exclude: Sequence[str]) -> list[str]:
+    """The chosen names, in the order of `known`. columns: wanted names; all if empty."""
     names = list(known)
     for name in (*columns, *exclude):
         if name not in names:
-            raise problem(unknown_name("column", name, names, "The columns are"))
+            raise DataError(unknown_name("column", name, names, "The columns are"))
     return [name for name in names if (not columns or name in columns) and name not in exclude]
 
 

@@ -17,7 +17,7 @@ from hdpview.errors import quoted
 
 # Edges become a nested comparison in the database, which is ten levels deep with this many.
 MAX_EXPLICIT_EDGES = 1_001
-_NOT_GIVEN: Any = None  # a bound that follows from the edges; a number after the check
+_NOT_GIVEN: Any = None  # a field that follows from the edges, or is not needed beside them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,21 +109,21 @@ class Integer(_Number):
 class Real(_Number):
     """Real numbers in `bins` equal bins from `min` to `max`, or in bins between explicit `edges`."""
 
-    min: float | None = None
-    max: float | None = None
-    bins: int | None = None
+    min: float = _NOT_GIVEN
+    max: float = _NOT_GIVEN
+    bins: int = _NOT_GIVEN
     kind: ClassVar[str] = "real"
     whole: ClassVar[bool] = False
     _far: ClassVar[float] = 1e300  # sums and differences of bounds stay finite
     _without_edges: ClassVar[str] = "`min`, `max` and `bins`"
 
     def _check(self) -> None:
-        given = self.min, self.max, self.bins
+        given: Any = self.min, self.max, self.bins
         if self.explicit_edges is not None:
-            edges = self._checked_edges(self.explicit_edges, given == (None, None, None))
+            edges = self._checked_edges(self.explicit_edges, set(given) == {_NOT_GIVEN})
             object.__setattr__(self, "explicit_edges", edges)
             return
-        self._require(None not in given, "give `min`, `max` and `bins`, or `edges`")
+        self._require(_NOT_GIVEN not in given, "give `min`, `max` and `bins`, or `edges`")
         low, high, bins = self._number(self.min, "min"), self._number(self.max, "max"), self.bins
         object.__setattr__(self, "min", low)
         object.__setattr__(self, "max", high)
@@ -141,23 +141,15 @@ class Real(_Number):
         return float(value)
 
     @property
-    def _equal_bins(self) -> tuple[float, float, int]:
-        assert self.min is not None
-        assert self.max is not None
-        assert self.bins is not None
-        return self.min, self.max, self.bins
-
-    @property
     def width(self) -> float:
         """Width of equal bins. If there are many, the database computes edges from it as `edges` does."""
-        low, high, n_bins = self._equal_bins
-        return (high - low) / n_bins
+        return (self.max - self.min) / self.bins
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
         if self.explicit_edges is not None:
             return np.array(self.explicit_edges)
-        low, high, n_bins = self._equal_bins
+        low, high, n_bins = self.min, self.max, self.bins
         if n_bins < MAX_EXPLICIT_EDGES:
             # The doubles nearest to the decimals that people write: 0.3, not three times 0.1.
             first, last = Fraction(repr(low)), Fraction(repr(high))

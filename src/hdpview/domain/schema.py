@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass
 from functools import cached_property
@@ -41,28 +41,22 @@ class Schema:
     private. `source` is the format of texts in the table.
     """
 
-    attributes: tuple[Attribute, ...]
+    attributes: Sequence[Attribute]
     learnt_from_data: bool = False
     learnt_epsilon: str | None = None
     learnt_delta: str | None = None
     source: TextFormat = PLAIN
 
-    def __init__(
-        self,
-        attributes: Iterable[Attribute],
-        learnt_from_data: bool = False,
-        learnt_epsilon: str | None = None,
-        learnt_delta: str | None = None,
-        source: TextFormat = PLAIN,
-    ) -> None:
-        object.__setattr__(self, "attributes", tuple(attributes))
-        object.__setattr__(self, "learnt_from_data", bool(learnt_from_data))
-        object.__setattr__(self, "learnt_epsilon", _cost(learnt_epsilon))
-        object.__setattr__(self, "learnt_delta", _cost(learnt_delta))
-        object.__setattr__(self, "source", source)
-        self._check()
-
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        object.__setattr__(self, "learnt_from_data", bool(self.learnt_from_data))
+        # The cost of learning, such as 0.1 or 1/30.
+        budget = r"[0-9]{1,100}(\.[0-9]{1,100}|/[1-9][0-9]{0,99})?"
+        for cost in (self.learnt_epsilon, self.learnt_delta):
+            if cost is not None and not (isinstance(cost, str) and re.fullmatch(budget, cost)):
+                raise SchemaError(
+                    'learnt_epsilon and learnt_delta are budgets written as text, such as "0.1".'
+                )
         if not self.attributes:
             way_out = "Add a table such as [attributes.age] with its type and bounds."
             raise SchemaError(f"A schema needs at least one attribute. {way_out}")
@@ -144,7 +138,7 @@ class Schema:
             example = "one entry per column, such as [attributes.age]"
             raise SchemaError(f"A schema must have a table `attributes` with {example}.")
         return cls(
-            (_attribute_from(name, entry) for name, entry in attributes.items()),
+            tuple(_attribute_from(name, entry) for name, entry in attributes.items()),
             learnt_from_data=bool(plain.get(_LEARNT_FROM_DATA, False)),
             **{key: plain.get(key) for key in _LEARNT_FOR},
             source=TextFormat.from_dict(plain.get("source", {})),
@@ -192,14 +186,6 @@ class Schema:
 
     def to_toml(self) -> str:
         return toml_text(self.to_dict())
-
-
-def _cost(text: Any) -> str | None:
-    """A budget as text, such as 0.1 or 1/30; None if nothing was spent."""
-    budget = r"[0-9]{1,100}(\.[0-9]{1,100}|/[1-9][0-9]{0,99})?"
-    if text is not None and not (isinstance(text, str) and re.fullmatch(budget, text)):
-        raise SchemaError('learnt_epsilon and learnt_delta are budgets written as text, such as "0.1".')
-    return text
 
 
 def _attribute_from(name: str, entry: Any) -> Attribute:

@@ -34,7 +34,7 @@ def import_description(
     """
     if kind is not None and kind not in KINDS:
         raise SchemaError(unknown_name("kind of description", kind, KINDS, "The kinds are"))
-    draft = _read(Path(place), kind, table).only(columns, exclude, SchemaError)
+    draft = _read(Path(place), kind, table).only(columns, exclude)
     if not draft.columns:
         raise SchemaError(f"{place!r} describes no columns.")
     remark = f"Columns, types and bounds come from {Path(place).name}."
