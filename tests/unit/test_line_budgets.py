@@ -23,7 +23,7 @@ BUDGETS = {
     "build pview": Budget(773, 560),
     "refine": Budget(416, 400),
     "wishes": Budget(103, 100),
-    "domain": Budget(2_296, 2_100),
+    "domain": Budget(2_269, 2_100),
     "view": Budget(2_302, 2_100),
     "query": Budget(9_727, 5_400),
     "explore": Budget(3_986, 3_200),
