@@ -198,19 +198,9 @@ def preview(
 ) -> list[SchemaWarning]:
     """List what a build would lose of a table, before anything is spent.
 
-    The whole table is read, as `hdpview schema check` and every build do. The result is for the curator, who
-    holds the table: it names bands (few, many, nearly all) and masked shapes, never values.
-
-    Args:
-        source: the table, as in `build`.
-        schema: which columns to use and what values they may take.
-        engine: where the table is read, as in `build`.
-        privacy_unit: the column that identifies persons, as in `build`.
-        max_rows: maximum rows counted per person, as in `build`.
-        no_person: values of `privacy_unit` that name nobody, as in `build`.
-        memory_limit: of the embedded database, as in `build`.
-        threads: number of threads; by default all cores.
-        progress: called with the fraction done (or None) and a few words.
+    Reads the whole table, as `hdpview schema check` and every build do. All arguments are as in `build`. The
+    result is for the curator, who holds the table: it names bands (few, many, nearly all) and masked shapes,
+    never values.
 
     Returns:
         Blocking warnings first, which stop a build until they are accepted. Empty if nothing is lost.

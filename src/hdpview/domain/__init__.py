@@ -2,7 +2,7 @@
 
 attributes       a column's possible values and their codes: numbers, categories, datetimes (calendar)
 schema           all attributes of a table, and the format of its texts (text_format)
-language         abbreviations in schema files; toml: writes such files; places: finds lines in them
+language         abbreviations in schema files; toml: writes such files, and finds lines in them
 drafting         drafts with a ? for every missing fact, and facts that a column's name suggests
 importing        drafts from existing descriptions: Frictionless, SQL, data dictionaries
 table_shapes     the attributes and bins of a table

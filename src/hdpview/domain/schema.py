@@ -18,9 +18,8 @@ from hdpview.domain.categories import Boolean, Category
 from hdpview.domain.datetimes import Date, Datetime
 from hdpview.domain.language import spelled_out
 from hdpview.domain.numbers import Integer, Real
-from hdpview.domain.places import located, open_places
 from hdpview.domain.text_format import PLAIN, TextFormat
-from hdpview.domain.toml import toml_text
+from hdpview.domain.toml import located, open_places, toml_text
 from hdpview.errors import SchemaError, quoted, unknown_name
 
 MAX_ATTRIBUTES = 1_000
