@@ -80,6 +80,15 @@ export function averaged(f, { binOfCode, share, ofBin }) {
   return found;
 }
 
+/** A tensor summed over its first axis, which has n entries, with the weights of a function. */
+export function contracted(cells, f, n) {
+  const step = cells.length / n;
+  if (isPoint(f)) return cells.slice(f.code * step, (f.code + 1) * step).map((value) => value * f.value);
+  return Float64Array.from({ length: step }, (_, rest) =>
+    f.reduce((total, weight, i) => total + weight * cells[i * step + rest], 0),
+  );
+}
+
 /**
  * The uncertainty of two functions inside bins, per squared total: from cut bins, and from values that differ
  * inside bins.
