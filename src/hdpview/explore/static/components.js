@@ -37,8 +37,9 @@ export class Mixture {
       share.map((own, code) => this.scatter[i] * own * this.unlikeBins[i][binOfCode[code]]),
     );
     // Binnings in a list of all; null for single codes.
-    const numbered = (one) => ({
-      ...one, bins: one.binnings.map((n, i) => (n ? part.attributeOfBins.indexOf(one.attributes[i]) + n - 1 : null)),
+    const numberOf = (a, n) => (n ? part.attributeOfBins.indexOf(a) + n - 1 : null);
+    const numbered = ({ attributes, binnings, ...rest }) => ({
+      ...rest, attributes, bins: binnings.map((n, i) => numberOf(attributes[i], n)),
     });
     const columns = Object.entries(part.pieces);
     const piece = (i) => Object.fromEntries(columns.map(([name, values]) => [name, values[i]]));
@@ -202,8 +203,8 @@ export class Mixture {
   }
 
   /**
-   * The factor of another attribute for counts of an attribute, or of all records: the product of the means of two
-   * functions over records, or over bins if a released table counts it together with them.
+   * The factor of another attribute for counts of an attribute, or of all records: the product of the means
+   * of two functions over records, or over bins if a released table counts both attributes together.
    */
   #weight(a, pair, some) {
     const piece = this.pieceOf.get(keyOf([...some, a]));
@@ -270,7 +271,8 @@ export class Mixture {
   #missed(box) {
     const own = this.residuals.filter(({ attributes }) => attributes.every((a) => box.has(a)));
     return own.reduce((total, { attributes, bins, cells }) => {
-      const overAxis = (left, a, i) => contracted(left, this.#overBins(a, box.get(a), bins[i]), this.#nBins(a, bins[i]));
+      const overAxis = (left, a, i) =>
+        contracted(left, this.#overBins(a, box.get(a), bins[i]), this.#nBins(a, bins[i]));
       const [missed] = attributes.reduce(overAxis, cells);
       const others = [...box].filter(([a]) => !attributes.includes(a));
       return total + others.reduce((product, [a, f]) => product * this.#mean(a, f), missed);
@@ -283,8 +285,9 @@ export class Mixture {
 
   /** The error of a sum if there are a few more records than the model predicts. */
   #minError(box) {
-    const largest = (f) => (isPoint(f) ? Math.abs(f.value) : f.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
-    return box.size > 1 ? [...box.values()].reduce((product, f) => product * largest(f), this.minErrorRecords) : 0;
+    const most = (f) => (isPoint(f) ? Math.abs(f.value) : f.reduce((x, y) => Math.max(x, Math.abs(y)), 0));
+    if (box.size < 2) return 0;
+    return [...box.values()].reduce((product, f) => product * most(f), this.minErrorRecords);
   }
 
   /**
@@ -301,8 +304,10 @@ export class Mixture {
       return this.#lift(boxes[own], estimates[own]);
     });
     const shared = (i, j) =>
-      this.#size(this.errors(boxes[i], boxes[j]), Math.sqrt(lift[i] * lift[j])) + this.#common(boxes[i], boxes[j]);
-    const own = (i) => (isCount[i] ? this.#once(boxes[i], boxes[i], "own", () => shared(i, i)) : shared(i, i));
+      this.#size(this.errors(boxes[i], boxes[j]), Math.sqrt(lift[i] * lift[j])) +
+      this.#common(boxes[i], boxes[j]);
+    const own = (i) =>
+      isCount[i] ? this.#once(boxes[i], boxes[i], "own", () => shared(i, i)) : shared(i, i);
     const below = boxes.map((_, i) => boxes.slice(0, i).map((__, j) => shared(i, j)));
     return boxes.map((_, i) =>
       boxes.map((__, j) => (i === j ? own(i) : below[Math.max(i, j)][Math.min(i, j)])),

@@ -131,7 +131,7 @@ def mixture_covariances(part: ViewPart, batch: Batch, m: int) -> Floats:
     )
     is_count = [bool(own.all()) for own in batch.counts_records.reshape(m, n)]
     lift = lifts(estimates, independent, is_count)
-    common = _common(model, terms).reshape(-1, m, n)
+    common = _common(model, terms).reshape(2, m, n)
     products: Floats = np.einsum("kin,kjn->ijn", common, common)
     for i, j in zip(*np.tril_indices(m), strict=True):
         errors = _summed(model, terms, numbers[i], numbers[j])
