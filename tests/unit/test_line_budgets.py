@@ -26,7 +26,7 @@ BUDGETS = {
     "domain": Budget(2_471, 2_100),
     "view": Budget(2_293, 2_100),
     "query": Budget(9_725, 5_400),
-    "explore": Budget(3_986, 3_200),
+    "explore": Budget(3_984, 3_200),
     "privacy": Budget(1_607, 1_200),
     "counts": Budget(3_699, 2_700),
     "spark": Budget(1_088, 1_000),
