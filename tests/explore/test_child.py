@@ -28,9 +28,10 @@ def test_results_and_errors_come_back(child):
 
 def test_work_that_takes_too_long_is_ended(child, monkeypatch):
     child.start()
-    with monkeypatch.context() as patch, pytest.raises(QueryError, match="time limit") as refusal:
+    with monkeypatch.context() as patch:
         patch.setattr("hdpview.explore.child.SECONDS", 0.3)
-        child.ask("sum", range(10**12))
+        with pytest.raises(QueryError, match="time limit") as refusal:
+            child.ask("sum", range(10**12))
     assert as_pg_error(refusal.value).code == SqlState.QUERY_CANCELED
     assert child.ask("sum", [1, 2]) == 3
 
