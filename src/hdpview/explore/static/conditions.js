@@ -4,9 +4,9 @@
 // codes, and whether missing values satisfy it.
 
 const MAX_NAMED = 3; // bins that a note names
-const SLIVER = 1e-9; // share of a bin; a value closer to the lower edge counts as the edge
+const SLIVER = 1e-9; // share of a bin; a value closer to an edge counts as the edge
 const GRAIN = 2 ** 36; // shares of cut bins are rounded to multiples of 1 / GRAIN, as in Python
-const LEAST = 2 ** -20; // smallest share of a cut bin, and smallest distance from 1
+export const LEAST = 2 ** -20; // smallest share of a cut bin, and smallest distance from 1
 // Tokens: a quoted name, a string, a number, a word, or an operator.
 const KINDS = [
   /("(?:[^"]|"")*")/, /('(?:[^']|'')*')/, /(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)/,
@@ -330,8 +330,9 @@ function reached(attribute, [start, end], isUpper) {
   if (start >= high) return isUpper ? edges.slice(-2) : [start, end];
   if (end <= low) return isUpper ? edges.slice(0, 2) : [start, end];
   if (i === j && i < nValues && (cutsStart || cutsEnd)) return isUpper ? [edges[i], edges[i + 1]] : [0, 0];
-  if (isUpper) return [start, cutsEnd && belowEnd < SLIVER ? edges[j + 1] : end];
-  return [cutsStart && below < SLIVER ? edges[i + 1] : start, end];
+  const besideEdge = (cuts, share) => cuts && Math.min(share, 1 - share) < SLIVER;
+  const least = besideEdge(cutsStart, below) ? edges[isUpper ? i : i + 1] : start;
+  return [least, besideEdge(cutsEnd, belowEnd) ? edges[isUpper ? j + 1 : j] : end];
 }
 
 /** Notes on conditions that ask for values beyond the bounds or “other”, cut bins or name midnight. */

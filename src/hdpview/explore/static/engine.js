@@ -78,16 +78,16 @@ export class Engine {
   }
 
   count(where) {
-    const { asked, box, wide, sure } = this.#boxes(where);
-    const basis = this.parts.every((part) => part.rests(box)) ? "measured" : "model";
-    const span = this.#typical(box);
-    const upper = wide === box ? span.upper : Math.max(span.upper, this.#typical(wide).upper);
-    const lower = sure === box ? span.lower : Math.min(span.lower, this.#typical(sure).lower);
-    return { ...span, lower, upper, basis, notes: notes(asked, this.attributes) };
+    const under = this.#boxes(where);
+    const basis = this.parts.every((part) => part.rests(under.box)) ? "measured" : "model";
+    return { ...this.#typical(under), basis, notes: notes(under.asked, this.attributes) };
   }
 
-  #typical(box) {
-    return this.#spanOfCount(box, this.parts.map((part) => part.estimate(box)));
+  #typical({ box, wide = box, sure = box }) {
+    const span = (each) => this.#spanOfCount(each, this.parts.map((part) => part.estimate(each)));
+    const own = span(box);
+    const lower = sure === box ? own.lower : span(sure).lower;
+    return { ...own, lower, upper: wide === box ? own.upper : span(wide).upper };
   }
 
   /** A count with its typical interval, from its estimates in the parts of the view. */
@@ -127,7 +127,7 @@ export class Engine {
 
   /** The count under a condition, computed once for all charts. */
   #total(under) {
-    under.total ??= this.#typical(under.box);
+    under.total ??= this.#typical(under);
     return under.total;
   }
 
@@ -171,7 +171,7 @@ export class Engine {
     f[this.attributes[m].nValues] = 1;
     f.condition = "missing";
     const missing = times(box, new Map([[m, f]]));
-    return isPossible(missing) ? this.#typical(missing) : null;
+    return isPossible(missing) ? this.#typical({ box: missing }) : null;
   }
 
   /** A function that computes the rate of a value among all records of a box or those with a known value. */
@@ -216,11 +216,8 @@ export class Engine {
 
   #histogram(a, { box, wide, sure }, groups = null) {
     const columns = this.#column(a, box, wide, groups);
-    for (const [other, key, outermost] of [[sure, "lower", Math.min], [wide, "upper", Math.max]])
-      if (other !== box) {
-        const ends = this.#column(a, other, wide, groups)[key];
-        columns[key] = ends.map((end, i) => outermost(end, columns[key][i]));
-      }
+    for (const [other, key] of [[sure, "lower"], [wide, "upper"]])
+      if (other !== box) columns[key] = this.#column(a, other, wide, groups)[key];
     return columns;
   }
 
@@ -231,16 +228,12 @@ export class Engine {
     const cells = this.#cells(a, box, groups);
     const isReached = ({ codes }) => codes.some((code) => reach[code].value > 0);
     const nPossible = isPossible(without(wide, a)) ? cells.filter(isReached).length : 0;
-    const total = this.parts.map((part) => part.productOf(box));
     for (const cell of cells) {
       const f = cell.f instanceof Float64Array ? cell.f : cellOf(cell.f, box.get(a));
       const own = new Map([...without(box, a), [a, f]]);
       const { ratio, off } =
         nPossible && isReached(cell)
-          ? this.#ratioOf(
-              this.parts.map((part, i) => part.withTotal(own, total[i])),
-              nPossible === 1,
-            )
+          ? this.#ratio([own, box], nPossible === 1)
           : { ratio: 0, off: 0 };
       columns.estimate.push(ratio);
       columns.lower.push(ratio === null ? null : Math.max(ratio - off, 0));
@@ -276,11 +269,8 @@ export class Engine {
     const { asked, box, wide, sure } = this.#boxes(where);
     if (a === b) throw new Refusal("Name two different attributes.");
     const grid = this.#grid(a, b, box, wide);
-    for (const [other, key, outermost] of [[sure, "lower", Math.min], [wide, "upper", Math.max]])
-      if (other !== box)
-        grid[key] = this.#grid(a, b, other, wide)[key].map((row, i) =>
-          row.map((end, j) => outermost(end, grid[key][i][j])),
-        );
+    for (const [other, key] of [[sure, "lower"], [wide, "upper"]])
+      if (other !== box) grid[key] = this.#grid(a, b, other, wide)[key];
     if (!whole) return { ...grid, notes: notes(asked, this.attributes) };
     const under = { box, wide, sure };
     const [rows, columns] = [a, b].map((each) => this.#histogram(each, under));
@@ -432,23 +422,15 @@ export class Engine {
       );
   }
 
-  /** The ratio of two counts, its interval's half width, and whether the second count may be 0. */
-  #ratio(boxes) {
-    return this.#ratioOf(
-      this.parts.map((part) => ({
-        sums: boxes.map((box) => part.estimate(box)),
-        covariances: part.covariances(boxes),
-      })),
-    );
-  }
-
-  /** The same from each part's sums and error covariances. isCertain: both are sums over the same records. */
-  #ratioOf(parts, isCertain = false) {
-    const add = (value) => parts.reduce((total, part) => total + value(part), 0);
-    const sums = [0, 1].map((i) => add((part) => part.sums[i]));
-    const covariances = [0, 1].map((i) => [0, 1].map((j) => add((part) => part.covariances[i][j])));
+  /**
+   * The ratio of two counts, its interval's half width, and whether the second count may be 0.
+   * isCertain: both count the same records.
+   */
+  #ratio(boxes, isCertain = false) {
+    const sums = boxes.map((box) => this.#added((part) => part.estimate(box)));
     const ratio = sums[1] > 1e-9 ? sums[0] / sums[1] : null;
     if (isCertain && ratio !== null) return { ratio, off: 0, unsafe: false };
+    const covariances = this.#covariances(boxes);
     const off =
       ratio === null ? 0 : this.tail * Math.sqrt(deltaVariance(([x, y]) => x / y, sums, covariances));
     return {

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.query.question.batch import Functions
+from hdpview.query.question.conditions import LEAST_SHARE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -17,6 +18,9 @@ Ints = NDArray[np.int64]
 # 8, 5 and 1.5 times the mean, which fits 0.02 as well; but with 0.02 and few tables (jm1), intervals of
 # populated cells held 10 points less often.
 RARE_SHARE = 0.005
+# Variance of the share of a bin's records that lies exactly at its edge, so that 95% intervals cover all or
+# none of them: 1 / 2.36².
+EDGE_VARIANCE = 0.18
 MAX_ARRAY_SIZE = 60_000  # maximum size of an array of functions × bins, which fits into the processor's cache
 
 
@@ -39,7 +43,7 @@ class Moments(NamedTuple):
         weighted by the share of its noise that the fit keeps, also in the means, because the sum over all
         bins is known far better than single bins.
     covariance: the same for deviations from their means over records, each bin weighted by `unlike` of its
-        share of the records. scattered: the same for codes, each weighted by its part of its bin's weight.
+        share of the records. scattered: the same as far as it is unknown inside bins, or between them.
     inside: the uncertainty of both functions inside bins.
     """
 
@@ -68,7 +72,8 @@ class Codes:
 
     margin: share of the records at each code, shape (size,). kept: weights of noise in each bin, per binning.
     weights: of bins, see `unlike`, per binning. of_codes: each code's part of the weight of its bin, shape
-    (n_binnings, size). of_noise: the weight of each code in a mean over bins by their noise, likewise.
+    (n_binnings, size): of the dependence that n ranges of codes leave unknown inside them, 1/n is left, and
+    all inside other bins. of_noise: the weight of each code in a mean over bins by their noise, likewise.
     """
 
     def __init__(
@@ -83,25 +88,30 @@ class Codes:
         self.margin, self.kept, size = margin, kept, len(margin)
         self.bins: list[NDArray[Any]] = [np.arange(size), *binnings]
         self.weights: list[Floats] = []
+        between = []
         self.of_noise, self.of_codes = np.zeros((2, n_binnings, size))
         # For every binning but the first, a column per bin, which averages values per code over the bin.
         self._averages = [np.zeros((size, 0))]
         # Moments of the indicator of each code with itself.
-        energy, covariance = np.zeros((2, size, n_binnings))
+        energy, covariance, scattered = np.zeros((3, size, n_binnings))
+        column = margin[:, None]
         for number, (bins, own) in enumerate(zip(self.bins, kept, strict=True)):
             of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
             # In a bin without records, all codes have equal weight.
             even = 1.0 / np.bincount(bins)[bins]
             share = np.divide(margin, of_bin[bins], out=even, where=of_bin[bins] > 0)
             weight, all_noise = unlike(of_bin), max(own.sum(), 1e-300)
+            scatter = 1.0 / len(weight) if (np.diff(bins) >= 0).all() else 1.0
             self.weights.append(weight)
+            between.append((1.0 - scatter) * weight)
             self.of_noise[number] = share * (own / all_noise)[bins]
-            self.of_codes[number] = share * weight[bins]
+            self.of_codes[number] = scatter * share * weight[bins]
             if number:
                 self._averages.append(np.zeros((size, len(of_bin))))
                 self._averages[-1][np.arange(size), bins] = share
             energy[:, number] = share**2 * own[bins] * (1.0 - own[bins] / all_noise)
             covariance[:, number] = weight[bins] * share * (share - 2.0 * margin) + weight.sum() * margin**2
+            scattered[:, number] = (1.0 - scatter) * covariance[:, number]
         self._all_averages = np.concatenate(self._averages, axis=1)
         # Departures of each class of a cycle, by the square roots of the noise that its codes lost.
         of_classes = [np.zeros((size, 0))]
@@ -110,29 +120,41 @@ class Codes:
             inside[np.arange(len(bins)), bins] = margin[: len(bins)]
             of_classes.append(inside / np.maximum(inside.sum(axis=0), 1e-300) * np.sqrt(lost))
         self._of_classes = np.concatenate(of_classes, axis=1)
-        column = margin[:, None]
         energy[:, 0] += np.square(self._of_classes - column * self._of_classes.sum(axis=0)).sum(axis=1)
-        scattered = self.of_codes.T * (1.0 - 2.0 * column) + column**2 * self.of_codes.sum(axis=1)
+        scattered += self.of_codes.T * (1.0 - 2.0 * column) + column**2 * self.of_codes.sum(axis=1)
         self._at_codes = Moments(energy, covariance, scattered, np.zeros(size))
         # The weights of noise, of bins and of codes in each binning, shape (n_bins of all, 3 · n_binnings).
         self._binning = np.repeat(np.arange(len(kept)), list(map(len, kept)))
         in_binning, rows = np.zeros((len(self._binning), 3, n_binnings)), np.arange(len(self._binning))
         in_binning[rows, 0, self._binning] = np.concatenate(kept)
         in_binning[rows, 1, self._binning] = np.concatenate(self.weights)
-        in_binning[:size, 2] = self.of_codes.T
+        in_binning[rows, 2, self._binning] = np.concatenate(between)
+        in_binning[:size, 2] += self.of_codes.T
         self._in_binning = in_binning.reshape(len(rows), -1)
 
-    def coordinates(self, values: Floats, kind: str, binning: int, scatter: float = 0.0) -> Floats:
+    def over_bins(self, values: Floats, binning: int) -> Floats:
+        """Means over the bins of a binning, (n, size) → (n, n_bins)."""
+        return values @ self._averages[binning] if binning else values
+
+    def means_over_bins(self, functions: Functions, binning: int) -> Floats:
+        """Means of functions in each bin, shape (n, n_bins)."""
+        values = self.over_bins(functions.values, binning)
+        if not functions.at_codes:
+            return values
+        of_codes = self.over_bins(np.eye(len(self.margin)), binning)
+        points = functions.values_at_codes.reshape(-1, len(of_codes), 1) * of_codes
+        return np.concatenate([values, points.reshape(-1, values.shape[1])])
+
+    def coordinates(self, values: Floats, kind: str, binning: int) -> Floats:
         """Coordinates of functions whose products are their moments, shape (n, n_coordinates).
 
-        kind: `noise`, whose products are energies; `bins`, covariances; `inside`, deviations of codes from
-        their bins, of whose squares only the share `scatter` is left.
+        kind: `noise`, whose products are energies; `bins`, covariances; `inside`, what is added inside bins.
         """
-        of_bins = values @ self._averages[binning] if binning else values
+        of_bins = self.over_bins(values, binning)
         from_mean = of_bins - (values @ self.margin)[:, None]
         if kind == "inside":
             deviations = values - of_bins[:, self.bins[binning]]
-            return np.asarray(deviations * np.sqrt(scatter * self.of_codes[binning]))
+            return np.asarray(deviations * np.sqrt(self.of_codes[binning]))
         if kind == "bins":
             return np.asarray(from_mean * np.sqrt(self.weights[binning]))
         noisy: Floats = (of_bins - (values @ self.of_noise[binning])[:, None]) * np.sqrt(self.kept[binning])
@@ -209,7 +231,7 @@ def _inside(
     share, share_two, weight = functions.share[own, code], functions.share[other, code], margin[code]
     same = functions.condition[own] == functions.condition[other]
     common = np.where(same, np.minimum(share, share_two), np.maximum(share + share_two - 1.0, 0.0))
-    cut = (common - share * share_two) * weight**2
+    cut = (common - share * share_two) * _at_edge(share) * _at_edge(share_two) * weight**2
     spreads = []
     for rows, of_code in ((own, share), (other, share_two)):
         if functions.value is not None:
@@ -217,3 +239,10 @@ def _inside(
         spread = 0.0 if functions.spread is None else functions.spread[rows, code]
         spreads.append(of_code * weight * spread)
     return cut, spreads[0], spreads[1]
+
+
+def _at_edge(share: Floats) -> Floats:
+    """Factor on the error of a cut: all records of a bin may lie at an edge, as 0 does in `x > 0`."""
+    variance = share * (1.0 - share)
+    is_sliver = (variance > 0.0) & (variance <= LEAST_SHARE)
+    return np.where(is_sliver, np.sqrt(EDGE_VARIANCE / np.where(is_sliver, variance, 1.0)), 1.0)

@@ -28,10 +28,10 @@ _GRAIN = 2.0**36
 _MOST_BITS = 10_000
 # Maximum number of bins that a note names.
 _MOST_NAMED_BINS = 3
-# A point less than this fraction of a bin above an edge counts as the edge, as after SQL's <= and >.
+# A point less than this fraction of a bin from an edge counts as the edge, as after SQL's <= and >.
 _SLIVER = 1e-9
 # Minimum share on either side of a cut through a bin, because all records may lie there.
-_LEAST = 2.0**-20
+LEAST_SHARE = 2.0**-20
 
 
 class Condition(NamedTuple):
@@ -262,7 +262,7 @@ def _bin_shares(attribute: Ordered, ranges: Sequence[tuple[Range, ...]]) -> Floa
     """Share of each bin that lies in several tuples of tidy ranges, shape (n_tuples, n_values).
 
     It is 1 or 0 only if the whole bin lies inside or outside: the share of a cut bin differs from both by at
-    least `_LEAST`, despite rounding. Shares are coarse enough that their sums are exact.
+    least `LEAST_SHARE`, despite rounding. Shares are coarse enough that their sums are exact.
     """
     edges, n = attribute.edges, attribute.n_values
     first, last = attribute.ends
@@ -279,7 +279,7 @@ def _bin_shares(attribute: Ordered, ranges: Sequence[tuple[Range, ...]]) -> Floa
     shares += np.cumsum(steps, axis=1)
     cut = place > start
     cells = row[cut], code[cut]
-    shares[cells] = np.rint(np.clip(shares[cells], _LEAST, 1.0 - _LEAST) * _GRAIN) / _GRAIN
+    shares[cells] = np.rint(np.clip(shares[cells], LEAST_SHARE, 1.0 - LEAST_SHARE) * _GRAIN) / _GRAIN
     return shares[:, :n]
 
 
@@ -313,9 +313,9 @@ def reach(attribute: Attribute, condition: Condition) -> Reach:
 def reaching(attribute: Attribute, condition: Condition, upper: bool) -> Condition:
     """The most or the least that an open condition may select: records of a bin may share one value.
 
-    At most: ranges beyond the schema's bounds or inside one bin take the whole bin, as does an end just above
-    an edge, and all records of open codes satisfy the condition. At least: ranges inside one bin and starts
-    just above an edge omit the bin, and no record of open codes satisfies it.
+    At most: ranges beyond the schema's bounds or inside one bin take the whole bin, as do ends beside an
+    edge, and all records of open codes satisfy the condition. At least: ranges inside one bin omit the bin,
+    as do ends beside an edge, and no record of open codes satisfies it.
     """
     codes = condition.codes | condition.open if upper else condition.codes - condition.open
     if not isinstance(attribute, Ordered):
@@ -349,20 +349,18 @@ def _reached(attribute: Ordered, own: Range, upper: bool) -> Range:
     (i, below, cuts_start), (j, below_end, cuts_end) = attribute.bin_of(start), attribute.bin_of(end)
     if i == j < n and (cuts_start or cuts_end):
         return (edges[i].item(), edges[i + 1].item()) if upper else (0.0, 0.0)
-    if upper:
-        return (start, edges[j + 1].item()) if cuts_end and below_end < _SLIVER else own
-    return (edges[i + 1].item(), end) if cuts_start and below < _SLIVER else own
-
-
-def _is_beyond(attribute: Ordered, condition: Condition) -> bool:
-    low, high = attribute.ends
-    return any(start >= high or end <= low for start, end in condition.ranges)
+    if cuts_start and min(below, 1 - below) < _SLIVER:
+        start = edges[i if upper else i + 1].item()
+    if cuts_end and min(below_end, 1 - below_end) < _SLIVER:
+        end = edges[j + 1 if upper else j].item()
+    return start, end
 
 
 def notes_on(attribute: Attribute, condition: Condition) -> Iterator[str]:
     """Sentences on values that the schema groups, and on bins that a condition cuts."""
     if isinstance(attribute, Ordered):
-        if _is_beyond(attribute, condition):
+        low, high = attribute.ends
+        if any(start >= high or end <= low for start, end in condition.ranges):
             yield note_beyond(attribute)
         shares = code_shares(attribute, condition)
         cut = np.flatnonzero((shares > 0.0) & (shares < 1.0)).tolist()
