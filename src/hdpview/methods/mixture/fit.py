@@ -169,9 +169,7 @@ class Targets:
         """The model's probability of each cell of each table."""
         return self._expect(share, weight, np.zeros(self.n_cells, np.float32))[0].astype(np.float64)
 
-    def _expect(
-        self, share: Singles, weight: Singles, wanted: Singles
-    ) -> tuple[Singles, Singles, Singles, Singles]:
+    def _expect(self, share: Singles, weight: Singles, wanted: Singles) -> tuple[Singles, ...]:
         """Cells of the model, shares at coarse rows, and expected records there and in all."""
         coarse = np.zeros((self.n_coarse, len(weight)), np.float32)
         _add_rows(coarse, self.coarse_of, self.fine_of, share)
