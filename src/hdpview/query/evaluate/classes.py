@@ -105,7 +105,7 @@ class Compiler:
         is_pair = len(attributes) == 2 and n_keys > 1
         size = n_keys * n_functions * math.prod(n_classes)
         is_large = size > (MAX_PAIRS if is_pair else MAX_NUMBERS)
-        if n_keys > MAX_GROUPS or (is_large and not is_pair):
+        if n_keys > MAX_GROUPS or (is_large and not (is_pair and size <= n_keys * MAX_NUMBERS)):
             raise QueryError(
                 f"That makes {n_keys:,} groups of attributes with many values. Narrow them with WHERE, or "
                 "group by wider bins, such as date_trunc('day', …)."

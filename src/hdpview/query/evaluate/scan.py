@@ -152,8 +152,9 @@ class Scan:
         low, high = np.ones(self.grid), np.ones(self.grid)
         for axis, cluster in enumerate(self.clusters):
             every = cluster.values if cluster.pairs is None else cluster.pairs.values[None]
-            values = every[:, cluster.of(j)].reshape(len(every), -1)
-            counted = every[:, cluster.of(self.count_of(j))].reshape(len(every), -1) != 0
+            flat = len(every), math.prod(every.shape[2:])
+            values = every[:, cluster.of(j)].reshape(flat)
+            counted = every[:, cluster.of(self.count_of(j))].reshape(flat) != 0
             least = np.where(counted, values, np.inf).min(axis=1, initial=np.inf)
             greatest = np.where(counted, values, -np.inf).max(axis=1, initial=-np.inf)
             shape = [1] * len(self.clusters)
