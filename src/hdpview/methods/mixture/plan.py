@@ -28,8 +28,7 @@ from hdpview.domain.table_shapes import TableShape
 from hdpview.jit import numba as nb
 from hdpview.methods.mixture.bins import LEVELS, Axis, Cuts, sums_over
 from hdpview.methods.mixture.measure import Measured
-from hdpview.privacy.noise import Noise
-from hdpview.privacy.zcdp import rho_of
+from hdpview.privacy.noise import Noise, rho_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
