@@ -112,6 +112,7 @@ class _Cells:
 
     def __init__(self, heaps: Heaps, part: ViewPart, sides: Sequence[_Side]) -> None:
         self.one, self.other = sides
+        self.extremes: list[Ints] = []
         pair = min(self.one.a, self.other.a), max(self.one.a, self.other.a)
         self.noise = error_model(part).pieces[pair].noise ** 0.5
         components, eyes = part.components, [np.eye(side.shares.shape[1])[:, side.bins] for side in sides]
@@ -139,8 +140,10 @@ class _Cells:
         rows, columns = np.arange(len(records))[:, None], np.arange(records.shape[1])
         left = table[at, at_other] - of_one[at, rows] - of_other[at_other, columns] + one.T @ over_other
         left *= self.dependent * records
-        ends = np.stack([left.max(axis=0).sum(), left.min(axis=0).sum()])
-        return self._reaching(left.sum(axis=(1, 2))[:, None], ends[:, None])
+        if not self.extremes and left.any():  # all sums see the same places, so that parts add up
+            self.extremes = [left.argmax(axis=0), left.argmin(axis=0)]
+        ends = [np.take_along_axis(left, place[None], axis=0).sum() for place in self.extremes] or [0, 0]
+        return self._reaching(left.sum(axis=(1, 2))[:, None], np.array(ends)[:, None])
 
     def _reaching(self, moved: Floats, ends: Floats) -> Floats:
         """Changes in draws, of which every second pair goes some way towards an end, shape (n_draws, n)."""

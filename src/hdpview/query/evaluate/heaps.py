@@ -260,9 +260,7 @@ class Heaps:
         return self._known[a]
 
     def point_shares(self, a: int, points: Points, size: int) -> Floats:
-        """Shares of points in every draw, shape (n_draws, n_points): half of a bin's records lie at one, and
-        up to all of them at 0, if the bin starts there.
-        """
+        """Shares of points in draws, (n_draws, n_points): half of a bin lies at one, or up to all at 0."""
         drawn, attribute = self._drawn(a, size), self.view.schema.attributes[a]
         count = np.diff(np.append(points.starts, len(points.code)))
         skip = np.minimum(points.n_edges, 1)

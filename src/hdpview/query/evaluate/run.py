@@ -165,7 +165,6 @@ def run(
             database.is_warm = True
             return result
 
-    # DuckDB's errors become refusals; any other error is a bug in hdpview.
     try:
         return ask()
     except RecursionError:

@@ -35,7 +35,6 @@ PRESENT = 0.5
 _OF_VALUES = allowed.words(
     "ConversionException OutOfRangeException InvalidInputException DataError TypeMismatchException"
 )
-_EXACT = ("eq", "neq", "in")  # comparisons that need no order
 OF_VIEW = f"{SECRET}v"  # the table of columns that are attributes of the view
 ESTIMATED_SUBQUERY = "Subquery results are treated as exact; intervals do not include their uncertainty."
 
@@ -270,7 +269,7 @@ class Statement:
             values = [side.unnest() for side in sides if isinstance(side.unnest(), exp.Literal)]
             if len(columns) != 1 or node.find_ancestor(exp.Select) is not select:
                 continue
-            is_exact = node.key in _EXACT
+            is_exact = isinstance(node, (exp.EQ, exp.NEQ, exp.In))
             a = self.database.number.get(columns[0].name.lower()) if columns[0].table == OF_VIEW else None
             attribute = None if a is None else self.database.schema.attributes[a]
             if isinstance(attribute, Category) and (
