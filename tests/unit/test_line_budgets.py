@@ -28,7 +28,7 @@ BUDGETS = {
     "query": Budget(9_723, 5_400),
     "explore": Budget(3_976, 3_200),
     "privacy": Budget(1_591, 1_200),
-    "counts": Budget(3_687, 2_700),
+    "counts": Budget(3_686, 2_700),
     "spark": Budget(1_034, 1_000),
     "partition": Budget(1_501, 1_500),
     "methods": Budget(2_072, 1_950),
