@@ -20,7 +20,7 @@ from hdpview.query.estimate.estimates import estimates, grid_estimates
 from hdpview.query.interval.statistics import histograms
 from hdpview.query.question.batch import pack, pack_grids
 from hdpview.query.question.boxes import intersect
-from hdpview.query.question.conditions import code_shares
+from hdpview.query.question.conditions import code_shares, of_code
 from hdpview.query.question.quantities import Part, Quantity, bin_values, count_of, cut
 from hdpview.query.question.where import boxes_of
 
@@ -162,9 +162,7 @@ def test_groups_are_those_asked_one_by_one(
 
 def code_boxes(a: int) -> list[Any]:
     """A box per code of an attribute."""
-    from hdpview.query.question.axes import code_conditions
-
-    return [{a: condition} for condition in code_conditions(SCHEMA.attributes[a])]
+    return [{a: of_code(SCHEMA.attributes[a], code)} for code in range(SCHEMA.sizes[a])]
 
 
 @SOME
