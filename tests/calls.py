@@ -1,7 +1,5 @@
 """Work counted in calls of functions: the same on any machine, however busy it is."""
 
-from __future__ import annotations
-
 import cProfile
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Views made by hand: of every occupied cell of a small table, of random cuts, and random mixtures."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -2,8 +2,6 @@
 bands, question marks, impossible heights, codes beside texts, identifiers, and 40 columns.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The command `hdpview`, called in this process: starting Python and loading the libraries costs seconds each
 time."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import sys

@@ -2,8 +2,6 @@
 tests/compile_kernels.py`, from the root of the repository.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 row.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil
@@ -88,16 +86,8 @@ def postgres_url() -> Iterator[str]:
             pytest.fail(f"initdb failed:\n{made.stderr.decode(errors='replace')}")
         log = home / "log"
         command = [
-            postgres,
-            "-D",
-            f"{home}/data",
-            "-k",
-            str(home),
-            "-c",
-            "listen_addresses=",
-            "-c",
-            "fsync=off",
-        ]
+            postgres, "-D", f"{home}/data", "-k", str(home), "-c", "listen_addresses=", "-c", "fsync=off",
+        ]  # fmt: skip
         with log.open("wb") as output:
             server = subprocess.Popen(command, user=user, cwd=home, stdout=output, stderr=output)
         try:

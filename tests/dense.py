@@ -1,7 +1,5 @@
 """Small domains whose every cell can be written out."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -12,8 +12,6 @@ The rules follow the order in which a hospital learns things, each drawn given t
                                                        readmitted
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -266,12 +264,7 @@ def write_compactly(table: pa.Table, path: Path) -> None:
     texts = ["sex", "region", "insurance", "admission", "diagnosis", "ward"]
     encoding = dict.fromkeys(columns, "BYTE_STREAM_SPLIT") | {"patient_id": "DELTA_BYTE_ARRAY"}
     pq.write_table(
-        table,
-        path,
-        compression="zstd",
-        compression_level=19,
-        use_dictionary=texts,
-        column_encoding=encoding,
+        table, path, compression="zstd", compression_level=19, use_dictionary=texts, column_encoding=encoding
     )
 
 

@@ -1,7 +1,5 @@
 """The texts that a published page holds compressed."""
 
-from __future__ import annotations
-
 import re
 import zlib
 

@@ -4,8 +4,6 @@ Keys are numbered, and samplers of the same scale replace OpenDP's, which cannot
 as in a real build: views are stamped as private, and ledgers are charged.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Spark for tests: one session on two cores of this machine, shared by all tests of a process."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

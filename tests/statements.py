@@ -1,7 +1,5 @@
 """Random SQL statements that a view and a database should answer alike."""
 
-from __future__ import annotations
-
 from random import Random
 
 NUMBERS = ("age", "income", "children")  # single whole numbers; income may be missing
@@ -74,13 +72,10 @@ class Statements:
             sets = pick([f"ROLLUP ({a}, {b})", f"CUBE ({a}, {b})", f"GROUPING SETS (({a}), ({b}), ())"])
             plain = pick(
                 [
-                    "COUNT(*)",
-                    "SUM(age)",
-                    "AVG(age)",
-                    "COUNT(income)",
+                    "COUNT(*)", "SUM(age)", "AVG(age)", "COUNT(income)",
                     f"COUNT(*) FILTER (WHERE {self._leaf()})",
                 ]
-            )
+            )  # fmt: skip
             return (
                 f"SELECT {a} AS k0, {b} AS k1, GROUPING({a}) AS g0, GROUPING({b}) AS g1, {plain} AS a0 "
                 f"FROM view{where} "
@@ -198,43 +193,27 @@ class Statements:
         kept = f" FILTER (WHERE {self._leaf()})"
         return pick(
             [
-                "COUNT(*)",
-                "COUNT(*)",
-                f"COUNT({pick([*NUMBERS, *TEXTS, *TRUTHS])})",
-                f"COUNT(*){kept}",
-                f"SUM({name})",
-                f"SUM({name}){kept}",
-                f"AVG({name})",
-                f"AVG({name}){kept}",
-                f"MEDIAN({name})",
-                f"quantile_cont({name}, {pick([0.1, 0.25, 0.5, 0.9])})",
-                f"SUM({name} * 2 + 1)",
-                f"SUM({name} - age)",
-                "AVG(joined - DATE '2024-01-01')",
-                "quantile_disc(age, 0.3)",
-                "ROUND(STDDEV_POP(age), 6)",
-                "SUM(age * children)",
+                "COUNT(*)", "COUNT(*)", f"COUNT({pick([*NUMBERS, *TEXTS, *TRUTHS])})", f"COUNT(*){kept}",
+                f"SUM({name})", f"SUM({name}){kept}", f"AVG({name})", f"AVG({name}){kept}", f"MEDIAN({name})",
+                f"quantile_cont({name}, {pick([0.1, 0.25, 0.5, 0.9])})", f"SUM({name} * 2 + 1)",
+                f"SUM({name} - age)", "AVG(joined - DATE '2024-01-01')", "quantile_disc(age, 0.3)",
+                "ROUND(STDDEV_POP(age), 6)", "SUM(age * children)",
                 f"SUM(CASE WHEN {self._leaf()} THEN 1 ELSE 0 END)",
                 f"SUM(CASE WHEN {self._leaf()} THEN income END)",
                 f"AVG(CASE WHEN {self._leaf()} THEN 1.0 ELSE 0.0 END)",
-                f"COUNT(CASE WHEN {self._leaf()} THEN 1 END)",
-                "100.0 * COUNT(*) / SUM(COUNT(*)) OVER ()",
-                "SUM(age) * 1.0 / (COUNT(*) + 1)",
-                f"ROUND(AVG({name}), 2)",
-                "COALESCE(SUM(income), 0) - COUNT(*)",
-                "CASE WHEN COUNT(*) > 20 THEN 'many' ELSE 'few' END",
+                f"COUNT(CASE WHEN {self._leaf()} THEN 1 END)", "100.0 * COUNT(*) / SUM(COUNT(*)) OVER ()",
+                "SUM(age) * 1.0 / (COUNT(*) + 1)", f"ROUND(AVG({name}), 2)",
+                "COALESCE(SUM(income), 0) - COUNT(*)", "CASE WHEN COUNT(*) > 20 THEN 'many' ELSE 'few' END",
             ]
-        )
+        )  # fmt: skip
 
     def _having(self) -> str:
         pick = self.random.choice
         return pick(
             [
-                f"COUNT(*) >= {self.random.randint(1, 40)}",
-                f"SUM(age) > {self.random.randint(0, 200)}",
-                "AVG(age) BETWEEN 3.001 AND 6.001",
-                "NOT (COUNT(income) < 10)",
+                f"COUNT(*) >= {self.random.randint(1, 40)}", f"SUM(age) > {self.random.randint(0, 200)}",
+                "AVG(age) BETWEEN 3.001 AND 6.001", "NOT (COUNT(income) < 10)",
                 "COUNT(*) IN (1, 2, 3, 5, 8, 13) OR COUNT(*) > 20",
                 "COUNT(*) FILTER (WHERE urban) > COUNT(*) / 2.0",
             ]
-        )
+        )  # fmt: skip

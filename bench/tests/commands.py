@@ -1,7 +1,5 @@
 """`hdpview bench` on the command line."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every question of a workload, written out: the oracle for formulas about all of them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import reduce

@@ -6,8 +6,6 @@ Keys are numbered, one for each build: views are as random as with keys from the
 always or never.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import sys
@@ -317,7 +315,7 @@ PLANTED = {
 RARE = {
     "hdpview: no bias with depth": planted_in_partition(
         2, MOSTLY_CONVERGE, lambda _: {"converge_bias_per_level": 0.0}, _path_to_a_crowd(), 12_000
-    ),
+    )
 }
 
 

@@ -1,7 +1,5 @@
 """The runner of comparisons: its rows, skipped tasks and their reasons, and resuming a stopped run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -44,7 +42,7 @@ def plan(data_dir: Path, **changes: Any) -> Plan:
     return Plan(**(settings | changes))
 
 
-def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir: Path, tmp_path: Path) -> None:
+def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir, tmp_path):
     asked = plan(
         data_dir,
         test_key=b"rows",
@@ -73,12 +71,12 @@ def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir: Path, tmp
     assert [row["rmse"] for row in again] == [row["rmse"] for row in rows]
 
 
-def test_noise_is_fresh_unless_a_key_is_given(data_dir: Path) -> None:
+def test_noise_is_fresh_unless_a_key_is_given(data_dir):
     task = Task("phoneme", "hdpview", "1.0", 0, ("random-2d",))
     assert measure(data_dir, None, task)[0].rmse != measure(data_dir, None, task)[0].rmse
 
 
-def test_a_killed_run_goes_on_where_it_stopped(data_dir: Path, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_where_it_stopped(data_dir, tmp_path):
     """SIGKILL: finished cells stay byte for byte, and only the missing ones are measured."""
     out = tmp_path / "out"
     words = "bench accuracy --datasets phoneme --methods hdpview --trials 200 --workers 1"
@@ -100,13 +98,13 @@ def test_a_killed_run_goes_on_where_it_stopped(data_dir: Path, tmp_path: Path) -
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
-def test_half_written_files_are_not_read(data_dir: Path, tmp_path: Path) -> None:
+def test_half_written_files_are_not_read(data_dir, tmp_path):
     cells.save([Cell("phoneme", "hdpview", "range-1d", 1.0, 0, "measured", rmse=2.0)], tmp_path)
     (tmp_path / "cells/torn.unfinished").write_bytes(b"PAR1 torn")
     assert [cell.rmse for cell in cells.load(tmp_path).values()] == [2.0]
 
 
-def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir: Path, tmp_path: Path) -> None:
+def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir, tmp_path):
     wide = {f"c{i}": np.arange(400) % 97 + i for i in range(8)}
     pq.write_table(pa.table(wide), data_dir / "electricity.parquet")
     with pytest.MonkeyPatch.context() as patch:
@@ -123,9 +121,7 @@ def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir: Path, tmp_pa
     ] * 2
 
 
-def test_known_errors_stand_in_for_releases_that_cannot_be_made(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_known_errors_stand_in_for_releases_that_cannot_be_made(data_dir, monkeypatch):
     class Vast(MethodContender):
         def why_infeasible(self, schema: Schema, epsilon: Fraction) -> str | None:
             return f"{schema.n_cells} cells are too many."
@@ -150,9 +146,7 @@ def test_known_errors_stand_in_for_releases_that_cannot_be_made(
     assert "too many" in rows[0]["reason"]
 
 
-def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(
-    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr("hdpview_bench.workers._START_SECONDS", 0.0)
     rows = accuracy_rows(
         plan(data_dir, workloads=("range-1d",), trials=5), tmp_path / "out", Limits(0.001, 2**30), 1
@@ -163,9 +157,7 @@ def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(
     assert len(cells.load(tmp_path / "out")) == 1
 
 
-def test_methods_built_for_a_workload_get_one_release_each(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_methods_built_for_a_workload_get_one_release_each(data_dir, monkeypatch):
     monkeypatch.setattr(MethodContender, "needs_workload", property(lambda self: bool(self.settings)))
     tasks = missing_tasks(
         plan(
@@ -183,7 +175,7 @@ def test_methods_built_for_a_workload_get_one_release_each(
     ]
 
 
-def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
+def test_trials_end_when_a_row_has_taken_long_enough(data_dir):
     slow = [
         Cell("phoneme", "hdpview", "range-1d", 1.0, trial, "measured", rmse=1.0, build_s=3.0)
         for trial in range(2)
@@ -199,9 +191,7 @@ def test_trials_end_when_a_row_has_taken_long_enough(data_dir: Path) -> None:
     ]
 
 
-def test_peers_take_part_where_they_are_named(
-    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peers_take_part_where_they_are_named(data_dir, tmp_path, monkeypatch):
     asked = plan(data_dir, methods=("mst",), workloads=("range-1d",), trials=2)
     monkeypatch.setenv("HDPVIEW_PEERS_PYTHON", sys.executable)
 
@@ -223,7 +213,7 @@ def test_peers_take_part_where_they_are_named(
     assert (row["trials"], row["rmse"], row["reason"]) == (1, cell.rmse, None)
 
 
-def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) -> None:
+def test_plans_that_overlap_measure_a_cell_once(data_dir, tmp_path):
     plans = [
         plan(data_dir, trials=1, workloads=("range-1d", "random-2d")),
         plan(data_dir, trials=2, workloads=("random-2d", "random-3d")),
@@ -247,14 +237,12 @@ def test_plans_that_overlap_measure_a_cell_once(data_dir: Path, tmp_path: Path) 
         ({"workloads": ("random-2",)}, QueryError, "Did you mean 'random-2d'"),
     ],
 )
-def test_names_that_do_not_exist_are_refused_before_anything_runs(
-    data_dir: Path, changes: dict[str, Any], problem: type[Exception], words: str
-) -> None:
+def test_names_that_do_not_exist_are_refused_before_anything_runs(data_dir, changes, problem, words):
     with pytest.raises(problem, match=words):
         accuracy_rows(plan(data_dir, **changes))
 
 
-def test_the_command_prints_rows_for_programs_and_reasons_for_people(tmp_path: Path) -> None:
+def test_the_command_prints_rows_for_programs_and_reasons_for_people(tmp_path):
     """A table of 100^4 cells, too many for DAWA; asked again, nothing is measured."""
     rng = np.random.default_rng(2)
     wide = {name: rng.normal(size=200) for name in ("age", "workclass", "race", "capital-gain")}
@@ -262,11 +250,9 @@ def test_the_command_prints_rows_for_programs_and_reasons_for_people(tmp_path: P
     words = "accuracy --datasets small-adult --methods hdpview,dawa --epsilon 1,2 --workloads range-1d"
     words = f"{words} --trials 1 --workers 1 --data-dir {tmp_path} -o {tmp_path / 'out'}"
     assert [(row["method"], row["epsilon"], row["kind"]) for row in rows_of(words)] == [
-        ("hdpview", 1.0, "measured"),
-        ("dawa", 1.0, "infeasible"),
-        ("hdpview", 2.0, "measured"),
+        ("hdpview", 1.0, "measured"), ("dawa", 1.0, "infeasible"), ("hdpview", 2.0, "measured"),
         ("dawa", 2.0, "infeasible"),
-    ]
+    ]  # fmt: skip
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out/cells").iterdir()}
     assert "dawa on small-adult: DAWA lays out all" in " ".join(bench(words).stdout.split())
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out/cells").iterdir()} == before

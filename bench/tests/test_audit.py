@@ -1,7 +1,5 @@
 """The audit stays below ε for what is right, and goes above it for every planted bug."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from typing import Any
@@ -28,13 +26,13 @@ CROWD = pair("crowd", np.full(4, 1_000), (1,))
 @pytest.mark.parametrize(
     ("hits", "runs"), [(0, 10), (1, 10), (7, 10), (10, 10), (3, 5_000), (2_600, 5_000), (40_000, 80_000)]
 )
-def test_ends_of_intervals_are_those_of_clopper_and_pearson(hits: int, runs: int) -> None:
+def test_ends_of_intervals_are_those_of_clopper_and_pearson(hits, runs):
     low, high = stats.binomtest(hits, runs).proportion_ci(0.99, method="exact")
     assert lower_end(hits, runs, 0.005) == pytest.approx(low, rel=1e-9, abs=1e-12)
     assert upper_end(hits, runs, 0.005) == pytest.approx(high, rel=1e-9, abs=1e-12)
 
 
-def test_the_bound_is_wrong_no_more_often_than_it_says() -> None:
+def test_the_bound_is_wrong_no_more_often_than_it_says():
     """For an event of odds e^ε, the bound exceeds ε at most as often as stated, and comes near it."""
     rng = np.random.default_rng(5)
     runs, chance = 2_000, 0.2
@@ -46,13 +44,13 @@ def test_the_bound_is_wrong_no_more_often_than_it_says() -> None:
     assert np.median(bounds) > 0.7
 
 
-def test_a_bound_with_delta_allows_for_it() -> None:
+def test_a_bound_with_delta_allows_for_it():
     """An event that δ alone explains proves no ε."""
     assert epsilon_lower_bound(100, 0, 1_000_000, 0.999, delta=1e-3) == 0.0
     assert 0.9 < epsilon_lower_bound(272_828, 100_000, 1_000_000, 0.999, delta=1e-3) <= 1
 
 
-def test_a_bound_on_rho_is_near_what_gaussian_noise_has() -> None:
+def test_a_bound_on_rho_is_near_what_gaussian_noise_has():
     """For a shift of μ standard deviations ρ is μ²/2; an event keeps about two thirds of it."""
     shift, runs = 1.2, 1_000_000
     hits, others = (round(runs * stats.norm.cdf(z)) for z in (shift / 2, -shift / 2))
@@ -60,7 +58,7 @@ def test_a_bound_on_rho_is_near_what_gaussian_noise_has() -> None:
     assert rho_lower_bound(others, hits, runs, 0.999) == 0.0
 
 
-def test_the_way_to_a_leaf_is_read_off_the_view() -> None:
+def test_the_way_to_a_leaf_is_read_off_the_view():
     neighbour = next(p for p in neighbours("hdpview", 1.0) if "corner" in p.name)
     for _ in range(50):
         blocks = release(neighbour.exact_without, Fraction(3), Hdpview(), Randomness.fresh(), 1).blocks
@@ -74,7 +72,7 @@ def test_the_way_to_a_leaf_is_read_off_the_view() -> None:
             assert (upper == blocks.upper[leaf]).all()
 
 
-def test_the_measured_number_of_records_is_read_off_the_view() -> None:
+def test_the_measured_number_of_records_is_read_off_the_view():
     for tables in table_neighbours(1.0):
         drawn = []
 
@@ -88,7 +86,7 @@ def test_the_measured_number_of_records_is_read_off_the_view() -> None:
         assert features_of(view, tables)[NUMBER_OF_RECORDS] == drawn[0] - exact_total
 
 
-def test_builds_without_fits_release_the_same_numbers() -> None:
+def test_builds_without_fits_release_the_same_numbers():
     views = []
     for fits in (True, False):
         build = builds(
@@ -102,14 +100,14 @@ def test_builds_without_fits_release_the_same_numbers() -> None:
 
 
 @pytest.mark.parametrize("delta", [None, "1e-3"])
-def test_the_default_method_shows_no_more_than_it_claims(delta: str | None) -> None:
+def test_the_default_method_shows_no_more_than_it_claims(delta):
     """False alarms: at most one in a million."""
     result = audit("mixture", 1, delta=delta, runs=100, confidence=1 - 1e-6)
     assert result.passed
     assert (result.claimed_rho is None) == (delta is None)
 
 
-def test_nearly_all_of_a_budget_is_found_where_it_is_spent_on_one_thing() -> None:
+def test_nearly_all_of_a_budget_is_found_where_it_is_spent_on_one_thing():
     """With one attribute, nearly all of ε is spent on its histogram, so the audit should come near ε."""
     build = mutants.honest(Mixture(), Fraction(1))
     result = audit_builds("honest", Claim(1.0), build, [CROWD], 500)
@@ -119,14 +117,14 @@ def test_nearly_all_of_a_budget_is_found_where_it_is_spent_on_one_thing() -> Non
 @pytest.mark.parametrize(
     "bug", [pytest.param(bug, marks=pytest.mark.xdist_group(f"audit, {bug}")) for bug in mutants.PLANTED]
 )
-def test_planted_bugs_are_caught_and_the_same_build_without_them_is_not(bug: str) -> None:
+def test_planted_bugs_are_caught_and_the_same_build_without_them_is_not(bug):
     """At most 1,000 builds per table (1,400 for the keys of halves), bounds of 99.9%; keys are fixed."""
     planted = mutants.PLANTED[bug]
     assert planted.audit(is_wrong=False).passed
     assert not planted.audit(is_wrong=True).passed
 
 
-def test_the_papers_method_shows_no_more_than_it_claims_and_the_command_prints_it() -> None:
+def test_the_papers_method_shows_no_more_than_it_claims_and_the_command_prints_it():
     words = ["audit", "--method", "hdpview", "--epsilon", "1", "--runs", "100", "--format", "json"]
     # One false alarm in a million.
     done = command_line.run(*words, "--confidence", "0.999999")
@@ -141,7 +139,7 @@ def test_the_papers_method_shows_no_more_than_it_claims_and_the_command_prints_i
     assert "a number or a choice without noise" in printed["kinds_seen"]
 
 
-def test_bad_audits_are_refused_in_words() -> None:
+def test_bad_audits_are_refused_in_words():
     with pytest.raises(BudgetError, match="100 runs or more"):
         audit(runs=5)
     with pytest.raises(BudgetError, match="between"):

@@ -2,10 +2,7 @@
 tuned for them.
 """
 
-from __future__ import annotations
-
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,12 +40,10 @@ def small_counts() -> SparseCounts:
     """A dependent table of four small attributes, among them a category and a pair of values."""
     schema = Schema(
         [
-            Integer(name="x y", min=0, max=5),
-            Category(name="select", values=("p", "q", "r")),
-            Integer(name="z", min=10, max=13),
-            Category(name="two", values=("no", "yes")),
+            Integer(name="x y", min=0, max=5), Category(name="select", values=("p", "q", "r")),
+            Integer(name="z", min=10, max=13), Category(name="two", values=("no", "yes")),
         ]
-    )
+    )  # fmt: skip
     rng = np.random.default_rng(4)
     x = rng.integers(0, 6, 4_000)
     rows = np.stack([x, (x + rng.integers(0, 2, 4_000)) % 3, x // 2, rng.random(4_000) < x / 6], axis=1)
@@ -65,14 +60,14 @@ def noiseless() -> tuple[PView, Recoded]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_true_answers_are_those_of_a_view_without_noise(kind: str, noiseless: tuple[PView, Recoded]) -> None:
+def test_true_answers_are_those_of_a_view_without_noise(kind, noiseless):
     view, table = noiseless
     asked = KINDS[kind](Asking(view, table, 80, 0.95, np.random.default_rng(0)))
     assert len(asked.exact_truth) >= (1 if kind == "count-all" else 20)
     assert asked.estimate == pytest.approx(asked.exact_truth, abs=1e-6)
 
 
-def test_tallies_count_what_is_held_and_how_wide() -> None:
+def test_tallies_count_what_is_held_and_how_wide():
     ends = np.array([[0.0, 2.0], [5.0, 9.0], [np.nan, np.nan], [-np.inf, np.inf]])
     asked = Asked(np.array([1.0, 1.0, 1.0, 1.0]), np.array([1.0, 4.0, np.nan, 1.0]), ends, ends)
     tally = Tally.of(asked, 0.95)
@@ -84,7 +79,7 @@ def test_tallies_count_what_is_held_and_how_wide() -> None:
     assert (tally + tally).questions == 8
 
 
-def test_the_worst_cell_leads() -> None:
+def test_the_worst_cell_leads():
     good, bad, few = (
         Tally(n, held, n, n, n, n, 1.0, 1.0, 1.0, typical_score=score, constant_score=2.0)
         for n, held, score in ((100, 99, 1.0), (100, 40, 3.0), (5, 0, 9.0))
@@ -120,13 +115,13 @@ def rows(request: pytest.FixtureRequest) -> dict[str, dict[str, float]]:
     return {row["kind"]: row for row in summarise(measured)}
 
 
-def test_guaranteed_intervals_hold_at_least_as_often_as_promised(rows: dict[str, dict[str, float]]) -> None:
+def test_guaranteed_intervals_hold_at_least_as_often_as_promised(rows):
     """Pooled over 450 questions, with 2% of slack, because questions of one build share noise."""
     for kind in COUNTS:
         assert rows[kind]["guaranteed"] >= 0.93, kind
 
 
-def test_typical_intervals_hold_about_as_often_as_they_say(rows: dict[str, dict[str, float]]) -> None:
+def test_typical_intervals_hold_about_as_often_as_they_say(rows):
     """At 95%, on data not used to choose the model: at least 88% of ranges and cells."""
     if rows["range-1"]["method"] != DEFAULT_METHOD:  # type: ignore[comparison-overlap]
         pytest.skip("the paper's method does not know what is impossible, and misses more")
@@ -135,7 +130,7 @@ def test_typical_intervals_hold_about_as_often_as_they_say(rows: dict[str, dict[
         assert rows[kind]["typical_width"] <= 5, kind
 
 
-def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on_where_it_was(tmp_path):
     words = "coverage --datasets one-cell --methods hdpview --epsilon 1 --trials 1 --questions 5"
     first, second = (rows_of(words, "--workers", 1, "-o", tmp_path) for _ in range(2))
     assert first == second
@@ -143,13 +138,13 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "coverage.md").read_text(encoding="utf-8").startswith("# Coverage of intervals")
 
 
-def test_unknown_kinds_are_refused_with_the_right_ones() -> None:
+def test_unknown_kinds_are_refused_with_the_right_ones():
     done = bench("coverage --workloads rnge-1")
     assert isinstance(done.exception, QueryError)
     assert "range-1" in str(done.exception)
 
 
-def test_workloads_ask_what_they_say() -> None:
+def test_workloads_ask_what_they_say():
     counts = dataset_counts("hospital", None)
     sizes, rng = np.array(counts.schema.sizes), np.random.default_rng(0)
     for workload in WORKLOADS:

@@ -1,7 +1,5 @@
 """The paper's datasets: discretised as it did, marked not private, and originals fetched with checks."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import threading
@@ -29,7 +27,7 @@ ADULT_ROW = (
 )
 
 
-def test_codes_are_the_papers() -> None:
+def test_codes_are_the_papers():
     """Whole numbers of a small range as they are; others by ⌊bins·(x − min)/(max + 0.1 − min)⌋."""
     table = pa.table({"text": ["b", "a", "b"], "few": [7, 5, 9], "real": [0.0, 0.5, 1.0]})
     counts = discretise(table, 10)
@@ -38,7 +36,7 @@ def test_codes_are_the_papers() -> None:
     assert sorted(counts.exact_codes.tolist()) == sorted([[1, 2, 0], [0, 0, 4], [1, 4, 9]])
 
 
-def test_a_table_of_your_own_is_named_by_its_path(tmp_path: Path) -> None:
+def test_a_table_of_your_own_is_named_by_its_path(tmp_path):
     own = pa.table(
         {
             "kind": pa.array(["b", None, "a", "b"]).dictionary_encode(),
@@ -60,7 +58,7 @@ def test_a_table_of_your_own_is_named_by_its_path(tmp_path: Path) -> None:
     assert rows[0][4] == 0  # not a number
 
 
-def test_a_large_table_is_cut_down_after_its_bins_are_known() -> None:
+def test_a_large_table_is_cut_down_after_its_bins_are_known():
     table = pa.table({"x": np.arange(1000)})
     first, second = (discretise(table, 2000, most_rows=100) for _ in range(2))
     assert first.schema.sizes == (1000,)
@@ -68,7 +66,7 @@ def test_a_large_table_is_cut_down_after_its_bins_are_known() -> None:
     assert (first.exact_codes == second.exact_codes).all()
 
 
-def test_bitcoin_and_gowalla_are_prepared_as_in_the_paper(tmp_path: Path) -> None:
+def test_bitcoin_and_gowalla_are_prepared_as_in_the_paper(tmp_path):
     numbers = {
         name: [1, 50, 100]
         for name in ("year", "day", "length", "weight", "count", "looped", "neighbors", "income")
@@ -91,7 +89,7 @@ def test_bitcoin_and_gowalla_are_prepared_as_in_the_paper(tmp_path: Path) -> Non
     assert gowalla.exact_counts.sum() == 2
 
 
-def test_first_columns_keep_all_records(tmp_path: Path) -> None:
+def test_first_columns_keep_all_records(tmp_path):
     whole, part = dataset_counts("hospital", None), dataset_counts("hospital@2", None)
     assert part.schema.sizes == whole.schema.sizes[:2]
     expected = np.zeros(part.schema.sizes, int)
@@ -127,9 +125,7 @@ def publish(
     monkeypatch.setitem(originals.ORIGINALS, name, Original(tuple(files), real.read, rows, real.columns))
 
 
-def test_adult_is_fetched_checked_and_read_as_published(
-    site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_adult_is_fetched_checked_and_read_as_published(site, monkeypatch):
     folder, url = site
     (folder / "adult.data").write_text(ADULT_ROW + "\n\n")
     (folder / "adult.test").write_text(
@@ -149,9 +145,7 @@ def test_adult_is_fetched_checked_and_read_as_published(
     assert dataset_counts("small-adult", None).exact_counts.sum() == 2  # from the cache, without asking again
 
 
-def test_what_has_another_shape_than_the_original_is_refused(
-    site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_another_shape_than_the_original_is_refused(site, monkeypatch):
     folder, url = site
     line = "19,UP,0.1,0.2,0.3,0.4,0.5,0.6,2\n"
     header = (
@@ -173,9 +167,7 @@ def test_what_has_another_shape_than_the_original_is_refused(
     assert dataset_counts("bitcoin", None).exact_counts.sum() == 30
 
 
-def test_check_ins_have_no_header_and_question_marks_are_missing(
-    site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_ins_have_no_header_and_question_marks_are_missing(site, monkeypatch):
     """As in the paper, a question mark in a number of Jm1 drops the row."""
     folder, url = site
     (folder / "gowalla.txt.gz").write_bytes(
@@ -190,7 +182,7 @@ def test_check_ins_have_no_header_and_question_marks_are_missing(
     assert dataset_counts("jm1", None).exact_counts.sum() == 11
 
 
-def test_an_unreachable_site_is_told_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unreachable_site_is_told_in_words(monkeypatch, tmp_path):
     monkeypatch.setattr(pooch, "os_cache", lambda _: tmp_path)
     publish(monkeypatch, "phoneme", [("http://127.0.0.1:9/phoneme.csv", None)], 5404)
     with pytest.raises(DataError, match=r"Cannot fetch 'phoneme'.*Give a folder that holds phoneme.parquet"):

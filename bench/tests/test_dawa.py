@@ -1,7 +1,5 @@
 """DAWA: its partition against all tilings, its means, its noise."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -51,7 +49,7 @@ def least_cost_of_all_tilings(row: list[int], price: float) -> float:
     st.lists(st.sampled_from([0, 0, 0, 1, 2, 7, 30]), min_size=1, max_size=16),
     st.sampled_from([0.3, 1.7, 9.0]),
 )
-def test_the_partition_is_the_cheapest_of_all(row: list[int], price: float) -> None:
+def test_the_partition_is_the_cheapest_of_all(row, price):
     """Bucket lengths are powers of two, as in DAWA."""
     exact_row = np.array(row, dtype=np.int64)
     starts = least_cost_partition(exact_row, price, 0.0, KEY)
@@ -95,7 +93,7 @@ def chance_with_lifted_prices(row: list[int], n_runs: int, rng: np.random.Genera
     return float(is_alone[n].mean())
 
 
-def test_the_partition_tells_no_more_than_it_paid_for() -> None:
+def test_the_partition_tells_no_more_than_it_paid_for():
     """Odds of a bucket stay within e^ε₁; lifted prices raise them 30-fold (5 standard errors)."""
     empty, occupied = [0] * 8, [0, 0, 0, 1, 0, 0, 0, 0]
     assert (
@@ -110,7 +108,7 @@ def test_the_partition_tells_no_more_than_it_paid_for() -> None:
     )
 
 
-def test_means_are_real_numbers_spread_over_whole_buckets() -> None:
+def test_means_are_real_numbers_spread_over_whole_buckets():
     rng, sizes = np.random.default_rng(1), (4, 5, 3)
     table = rng.poisson(rng.gamma(0.3, 10, sizes))
     near, coarse = (

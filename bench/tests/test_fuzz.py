@@ -1,12 +1,9 @@
 """A slice of the long runs: broken inputs for every reader, and builds killed half-way."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,12 +16,12 @@ READERS = {"schema": 400, "manifest": 400, "view file": 300, "condition": 300, "
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_broken_inputs_are_read_or_refused(name: str) -> None:
+def test_broken_inputs_are_read_or_refused(name):
     lines: list[str] = []
     assert fuzz.fuzz(READERS[name], 7, name, lines.append) == 0, lines
 
 
-def test_the_fuzzer_finds_what_is_there_to_find(tmp_path: Path) -> None:
+def test_the_fuzzer_finds_what_is_there_to_find(tmp_path):
     def crash(data: bytes) -> None:
         if b"\x00" in data:
             raise KeyError(data)
@@ -35,7 +32,7 @@ def test_the_fuzzer_finds_what_is_there_to_find(tmp_path: Path) -> None:
     assert any(outcome.startswith("KeyError") for outcome in outcomes)
 
 
-def test_every_good_input_is_read(tmp_path: Path) -> None:
+def test_every_good_input_is_read(tmp_path):
     for target in fuzz.targets(tmp_path):
         if target.name != "schema":  # its second seed is cut short on purpose
             for seed in target.seeds:
@@ -49,12 +46,12 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, fuzz.Target]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=80), st.sampled_from(["condition", "question", "schema", "manifest"]))
-def test_any_text_at_all_is_read_or_refused(readers: dict[str, fuzz.Target], text: str, name: str) -> None:
+def test_any_text_at_all_is_read_or_refused(readers, text, name):
     with contextlib.suppress(HdpviewError):
         readers[name].read(text.encode("utf-8", "surrogatepass"))
 
 
-def test_killed_builds_lose_no_charge_and_leave_no_half_view() -> None:
+def test_killed_builds_lose_no_charge_and_leave_no_half_view():
     words = [sys.executable, "-m", "hdpview_bench.kill", "--rounds", "10", "--seed", "5"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -2,8 +2,6 @@
 many runs.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import reduce
@@ -54,9 +52,7 @@ def written_out(strategy: Strategy) -> list[Floats]:
     "measured", [[(0, 1, 2)], [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)], [(0, 1), (0, 1, 2), ()]], ids=str
 )
 @pytest.mark.parametrize("workload", ["range-1d", "prefix-2d", "random-2d"])
-def test_expected_errors_agree_with_matrices_written_out(
-    workload: str, measured: list[tuple[int, ...]]
-) -> None:
+def test_expected_errors_agree_with_matrices_written_out(workload, measured):
     strategy, epsilon = some_strategy(np.random.default_rng(1), measured), Fraction(3, 2)
     boxes, frequency = all_questions(workload, SIZES)
     vectors = as_vectors(boxes, SIZES)
@@ -67,7 +63,7 @@ def test_expected_errors_agree_with_matrices_written_out(
     )
 
 
-def test_the_fit_is_least_squares() -> None:
+def test_the_fit_is_least_squares():
     """For measurements of any value, against weighted least squares over all cells."""
     rng = np.random.default_rng(3)
     strategy = some_strategy(rng, [(0, 1), (1, 2), (0, 2), (2,), ()])
@@ -92,9 +88,7 @@ def test_the_fit_is_least_squares() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(0,), (0, 1), (1, 2), (0, 1, 2)]))
-def test_one_record_changes_measurements_by_exactly_the_sensitivity(
-    seed: int, chosen: tuple[int, ...]
-) -> None:
+def test_one_record_changes_measurements_by_exactly_the_sensitivity(seed, chosen):
     """Summed over all measurements of a set, wherever the record comes."""
     rng = np.random.default_rng(seed)
     strategy = some_strategy(rng, [chosen])
@@ -108,7 +102,7 @@ def test_one_record_changes_measurements_by_exactly_the_sensitivity(
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(4, 10), st.integers(0, 2**32 - 1))
-def test_whole_weights_have_equal_columns_and_stay_near(size: int, p: int, bits: int, seed: int) -> None:
+def test_whole_weights_have_equal_columns_and_stay_near(size, p, bits, seed):
     """Columns sum to 2^bits exactly; weights of ordinary size move by half a unit."""
     rng = np.random.default_rng(seed)
     matrix = Template(rng.random((p, size)) * rng.choice([0.3, 1.0, 30.0]), np.eye(size)).matrix()
@@ -123,7 +117,7 @@ def test_whole_weights_have_equal_columns_and_stay_near(size: int, p: int, bits:
 @pytest.mark.parametrize(
     ("sizes", "epsilon"), [((5, 4, 3, 2), 1.0), ((2, 2, 2, 2, 2), 0.1), ((30, 3, 1, 7), 8.0)], ids=str
 )
-def test_never_worse_than_noise_on_every_cell(sizes: tuple[int, ...], epsilon: float) -> None:
+def test_never_worse_than_noise_on_every_cell(sizes, epsilon):
     schema = schema_of(sizes)
     for workload in WORKLOADS:
         ours = Hdmm(workload).expected_rmse(workload, schema, epsilon)
@@ -131,7 +125,7 @@ def test_never_worse_than_noise_on_every_cell(sizes: tuple[int, ...], epsilon: f
 
 
 @pytest.mark.parametrize("workload", ["range-1d", "prefix-2d", "marginal-3", "random-2d"])
-def test_expected_error_agrees_with_many_runs(workload: str) -> None:
+def test_expected_error_agrees_with_many_runs(workload):
     """Mean squared error of 150 releases, within 5 standard errors."""
     sizes = (5, 4, 3)
     table = np.random.default_rng(6).poisson(20, sizes)

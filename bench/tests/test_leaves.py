@@ -1,7 +1,5 @@
 """Blocks of releases as boxes: they tile the domain, and each record lies in its own."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,7 +27,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("method", ["hdpview", "privtree", "privtree:n_cut_attributes=1"])
-def test_boxes_tile_the_domain_and_hold_their_records(method: str, data_dir: Path) -> None:
+def test_boxes_tile_the_domain_and_hold_their_records(method, data_dir):
     counts = dataset_counts("phoneme", data_dir)
     release = contender(method).release(counts, Fraction(1), Randomness.from_test_key(b"leaves"))
     leaves = leaves_of(release)
@@ -49,7 +47,7 @@ def test_boxes_tile_the_domain_and_hold_their_records(method: str, data_dir: Pat
     )
 
 
-def test_deviations_are_those_of_the_definition(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deviations_are_those_of_the_definition(data_dir, monkeypatch):
     monkeypatch.setattr(experiments.Randomness, "fresh", lambda: Randomness.from_test_key(b"deviations"))
     found, n_empty = experiments.deviations("hdpview", "phoneme", data_dir)
     counts, leaves = experiments.one_release("hdpview", "phoneme", data_dir)
@@ -63,7 +61,7 @@ def test_deviations_are_those_of_the_definition(data_dir: Path, monkeypatch: pyt
     assert np.sort(found) == pytest.approx(np.sort([value for value in expected if value is not None]))
 
 
-def test_releases_without_blocks_are_refused(data_dir: Path) -> None:
+def test_releases_without_blocks_are_refused(data_dir):
     counts = dataset_counts("phoneme", data_dir)
     with pytest.raises(MethodError, match="has no blocks to show"):
         leaves_of(contender("histograms").release(counts, Fraction(1), Randomness.fresh()))

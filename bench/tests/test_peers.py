@@ -1,7 +1,5 @@
 """Peers: their budget, their time limit, their results, and the message if they are missing."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path
@@ -25,7 +23,7 @@ def some_counts() -> SparseCounts:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-9), (0.1, 1e-6), (5.0, 1e-12)])
-def test_the_budget_in_rho_is_the_largest_allowed(epsilon: float, delta: float) -> None:
+def test_the_budget_in_rho_is_the_largest_allowed(epsilon, delta):
     """SciPy minimises the bound over all orders; ρ 1% larger misses δ."""
 
     def least_delta(rho: float) -> float:
@@ -54,7 +52,7 @@ def stand_in(tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("HDPVIEW_PEERS_PYTHON", sys.executable)
 
 
-def test_records_go_out_and_synthetic_ones_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_go_out_and_synthetic_ones_come_back(tmp_path, monkeypatch):
     body = (
         "given = np.load(sys.argv[1])\nassert given['codes'].shape == (1000, 2) and str(given['name']) "
         "== 'mst'\n"
@@ -66,9 +64,7 @@ def test_records_go_out_and_synthetic_ones_come_back(tmp_path: Path, monkeypatch
     assert release.marginal([1]).tolist() == [300, 0, 500, 200]
 
 
-def test_time_limits_failures_and_absence_are_told_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_limits_failures_and_absence_are_told_in_words(tmp_path, monkeypatch):
     stand_in(tmp_path, "import time\ntime.sleep(60)\n", monkeypatch)
     with pytest.raises(MethodError, match=r"aim \(δ = 1e-09\) did not finish within 0\.5 seconds"):
         peers.peer_release("aim", some_counts(), 1.0, seconds=0.1)
@@ -91,7 +87,7 @@ def test_time_limits_failures_and_absence_are_told_in_words(
         peers.peer_release("mts", some_counts(), 1.0)
 
 
-def test_computing_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computing_time_is_limited(tmp_path, monkeypatch):
     pytest.importorskip("resource")
     body = (
         f"import runpy\nrunpy.run_path({str(_PROGRAM)!r})['_limit_computing'](1.0)\nwhile True:\n    pass\n"
@@ -101,7 +97,7 @@ def test_computing_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         peers.peer_release("mst", some_counts(), 1.0, seconds=60.0)
 
 
-def test_records_are_drawn_as_the_tables_say_and_tied_to_nothing_else() -> None:
+def test_records_are_drawn_as_the_tables_say_and_tied_to_nothing_else():
     rng = np.random.default_rng(4)
     n, table = 60_000, rng.random((3, 2, 5)) * [1, 1, 0, 1, 5]
     parents = [rng.integers(0, 3, n), rng.integers(0, 2, n)]
@@ -120,7 +116,7 @@ def test_records_are_drawn_as_the_tables_say_and_tied_to_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", ["mst", "dpmm-mst", "dpmm-aim"])
-def test_peers_themselves_find_what_is_there(name: str) -> None:
+def test_peers_themselves_find_what_is_there(name):
     """With a large budget, to 5% of the records."""
     if peers.package_of(name).interpreter() is None:
         pytest.skip(peers.package_of(name).how_to_install)

@@ -1,7 +1,5 @@
 """Identity and independent histograms, against their definitions written out."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -21,7 +19,7 @@ SIZES = (5, 3, 4, 2)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_the_mean_share_of_cells_is_that_of_all_questions_written_out(workload: str) -> None:
+def test_the_mean_share_of_cells_is_that_of_all_questions_written_out(workload):
     boxes, frequency = all_questions(workload, SIZES)
     shares = ((boxes.upper - boxes.lower) / np.array(SIZES)[boxes.attribute]).prod(axis=1)
     expected = mean_share_of_cells(workload, SIZES)
@@ -34,7 +32,7 @@ def test_the_mean_share_of_cells_is_that_of_all_questions_written_out(workload: 
 
 
 @pytest.mark.parametrize("workload", ["range-1d", "marginal-2", "prefix-3d", "random-4d"])
-def test_identitys_error_is_the_one_it_says(workload: str) -> None:
+def test_identitys_error_is_the_one_it_says(workload):
     """500 releases; a t-test at 1e-6 would reject a formula 30% off."""
     dense, n = np.random.default_rng(4).integers(0, 9, (8, 5, 6, 3)), 500
     boxes = draw(workload, dense.shape, 1_000, np.random.default_rng(6))
@@ -55,7 +53,7 @@ def histograms_of(dense: Ints, epsilon: Fraction | int, key: bytes) -> ProductRe
     return release
 
 
-def test_histograms_are_noisy_with_a_share_of_the_budget_each() -> None:
+def test_histograms_are_noisy_with_a_share_of_the_budget_each():
     dense = np.random.default_rng(8).integers(0, 50, SIZES)
     release = histograms_of(dense, 4000, b"h")
     assert release.total == pytest.approx(dense.sum(), rel=1e-12)
@@ -66,7 +64,7 @@ def test_histograms_are_noisy_with_a_share_of_the_budget_each() -> None:
     assert release.answer(box)[0] == pytest.approx(by_hand)
 
 
-def test_histograms_with_noise_are_counts_of_one_table() -> None:
+def test_histograms_with_noise_are_counts_of_one_table():
     dense = np.zeros(SIZES, dtype=np.int64)
     dense[0, 0, 0, 0] = 3
     totals = []
@@ -77,7 +75,7 @@ def test_histograms_with_noise_are_counts_of_one_table() -> None:
     assert min(totals) == 0 < max(totals)
 
 
-def test_each_histogram_has_the_noise_of_its_share() -> None:
+def test_each_histogram_has_the_noise_of_its_share():
     """Discrete Laplace of scale 2/ε for two attributes, 60,000 bins; scales 5% off are rejected (1e-6)."""
     each = 100_000
     dense = np.zeros((60_000, 2), np.int64)

@@ -2,8 +2,6 @@
 noise.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -36,9 +34,7 @@ def chain(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 5), st.data())
-def test_one_record_changes_the_score_by_less_than_its_sensitivity(
-    rows: int, columns: int, data: st.DataObject
-) -> None:
+def test_one_record_changes_the_score_by_less_than_its_sensitivity(rows, columns, data):
     """For any table, and wherever the new record falls."""
     cells = data.draw(
         st.lists(st.sampled_from([0, 0, 1, 3, 50]), min_size=rows * columns, max_size=rows * columns)
@@ -51,9 +47,7 @@ def test_one_record_changes_the_score_by_less_than_its_sensitivity(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 60), st.integers(1, 3))
-def test_parent_sets_are_exactly_the_maximal_ones(
-    sizes: list[int], most_cells: int, most_parents: int
-) -> None:
+def test_parent_sets_are_exactly_the_maximal_ones(sizes, most_cells, most_parents):
     options = [[None, *range(n_levels(size))] if size > 1 else [None] for size in sizes]
 
     def is_affordable(levels: tuple[int | None, ...]) -> bool:
@@ -75,7 +69,7 @@ def test_parent_sets_are_exactly_the_maximal_ones(
     assert maximal_sets == maximal
 
 
-def test_joint_counts_agree_with_records_one_by_one() -> None:
+def test_joint_counts_agree_with_records_one_by_one():
     sizes = (4, 3, 5, 2)
     codes = chain(500, np.random.default_rng(1))
     counts = counts_of(tensor_of(codes, sizes))
@@ -86,7 +80,7 @@ def test_joint_counts_agree_with_records_one_by_one() -> None:
     np.testing.assert_array_equal(joint, expected.reshape(6, 3))
 
 
-def test_choices_follow_the_exponential_mechanism() -> None:
+def test_choices_follow_the_exponential_mechanism():
     """In proportion to exp(ε·R/4), to 5 standard errors."""
     sizes, epsilon = (2, 2, 2), 0.2
     rng = np.random.default_rng(2)
@@ -116,7 +110,7 @@ def test_choices_follow_the_exponential_mechanism() -> None:
         assert abs(n / n_first[root] - chance) < 5 * error
 
 
-def test_with_a_large_budget_the_release_is_its_network_without_noise() -> None:
+def test_with_a_large_budget_the_release_is_its_network_without_noise():
     sizes = (4, 3, 5, 2)
     codes = chain(20_000, np.random.default_rng(3))
     release, _ = released(Privbayes(), tensor_of(codes, sizes), 10_000, b"privbayes")
@@ -125,7 +119,7 @@ def test_with_a_large_budget_the_release_is_its_network_without_noise() -> None:
         np.testing.assert_allclose(release.marginal(attributes), exact, atol=25)
 
 
-def test_a_network_of_one_parent_each_gives_what_its_factors_give() -> None:
+def test_a_network_of_one_parent_each_gives_what_its_factors_give():
     rng = np.random.default_rng(4)
     sizes, n = (3, 4, 2), 50_000
     network = [Node(1, ()), Node(0, ((1, 1),)), Node(2, ((0, 0),))]

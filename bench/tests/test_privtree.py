@@ -2,8 +2,6 @@
 by one.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
@@ -115,7 +113,7 @@ def samples_differ(one: Counter[frozenset[Box]], other: Counter[frozenset[Box]])
 
 
 @pytest.mark.parametrize("n_cut", [None, 1])
-def test_trees_have_the_law_of_full_enumeration(n_cut: int | None) -> None:
+def test_trees_have_the_law_of_full_enumeration(n_cut):
     """2,000 trees against 2,000 in which every child is tested; a budget 1.4 times as large is rejected."""
     dense = np.array([[9, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 3]])
     ours = Counter(frozenset(leaves_of(grow(dense, Fraction(2), b"%d" % i, n_cut))) for i in range(N_TREES))
@@ -129,7 +127,7 @@ def test_trees_have_the_law_of_full_enumeration(n_cut: int | None) -> None:
 
 @pytest.mark.parametrize("n_children", [2, 4, 64, 2**22])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)])
-def test_noise_and_bias_follow_the_papers_formulas(n_children: int, epsilon: Fraction) -> None:
+def test_noise_and_bias_follow_the_papers_formulas(n_children, epsilon):
     """λ = (2β − 1)/((β − 1)ε), δ = λ ln β; an empty block splits with probability 1/(2β)."""
     rule = SplitRule.choose(n_children, epsilon)
     assert rule.noise_scale == pytest.approx((2 * n_children - 1) / (n_children - 1) / float(epsilon))
@@ -144,7 +142,7 @@ def test_noise_and_bias_follow_the_papers_formulas(n_children: int, epsilon: Fra
 
 @pytest.mark.parametrize("n_children", [2, 4, 64])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
-def test_the_whole_path_costs_no_more_than_the_budget(n_children: int, epsilon: Fraction) -> None:
+def test_the_whole_path_costs_no_more_than_the_budget(n_children, epsilon):
     """The losses of all decisions along a path stay below ε together, whatever the counts."""
     rule, worst = SplitRule.choose(n_children, epsilon), 0.0
     step = max(1, round(rule.bias_per_level))
@@ -165,7 +163,7 @@ def test_the_whole_path_costs_no_more_than_the_budget(n_children: int, epsilon: 
     assert 0.3 * epsilon < worst <= epsilon
 
 
-def test_empty_children_of_a_huge_split_are_found_at_once() -> None:
+def test_empty_children_of_a_huge_split_are_found_at_once():
     """Among 2^22 children about one half of one is chosen per split: a Poisson number."""
     draws = Draws(Randomness.from_test_key(b"empty").root_key("huge"))
     number = [len(empty_children_to_split(np.array([5]), 2**22, 0.5 / 2**22, draws)) for _ in range(8_000)]
@@ -173,7 +171,7 @@ def test_empty_children_of_a_huge_split_are_found_at_once() -> None:
     assert not frequencies_are_rejected(np.bincount(np.minimum(number, 3), minlength=4), np.array(law))
 
 
-def test_every_leaf_has_the_noise_that_was_paid_for() -> None:
+def test_every_leaf_has_the_noise_that_was_paid_for():
     """Discrete Laplace of scale 2/ε on empty leaves; scales 5% off are rejected."""
     noise_of_leaves: list[float] = []
     for i in range(40):
@@ -188,9 +186,7 @@ def test_every_leaf_has_the_noise_that_was_paid_for() -> None:
 
 @pytest.mark.parametrize("sizes", [(5, 4, 3), (7,), (2, 1, 6, 2), (3, 3, 2, 2, 2)])
 @pytest.mark.parametrize("n_cut", [None, 1, 2])
-def test_leaves_tile_the_domain_and_answers_are_their_overlaps(
-    sizes: tuple[int, ...], n_cut: int | None
-) -> None:
+def test_leaves_tile_the_domain_and_answers_are_their_overlaps(sizes, n_cut):
     rng = np.random.default_rng(sum(sizes))
     for i in range(4):
         dense = rng.integers(0, 3, sizes) * rng.integers(0, 40, sizes)

@@ -1,7 +1,5 @@
 """Relations and populated cells, against arithmetic by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,7 +45,7 @@ class Altered:
         return self.keep * table + (1 - self.keep) * flat
 
 
-def test_relations_are_those_with_an_order_and_enough_records() -> None:
+def test_relations_are_those_with_an_order_and_enough_records():
     relations = exact_relations(three_attributes())
     assert {relation.value for relation in relations} == {0, 1}
     by_a = next(relation for relation in relations if (relation.group, relation.value) == (0, 1))
@@ -57,7 +55,7 @@ def test_relations_are_those_with_an_order_and_enough_records() -> None:
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.25, 1.0])
-def test_slopes_are_what_is_left_of_a_relation(keep: float) -> None:
+def test_slopes_are_what_is_left_of_a_relation(keep):
     """Group means pulled to the middle by a factor have that slope, and lose its complement squared."""
     counts = three_attributes()
     errors = relation_errors(Altered(counts, keep), exact_relations(counts))  # type: ignore[arg-type]
@@ -68,13 +66,13 @@ def test_slopes_are_what_is_left_of_a_relation(keep: float) -> None:
     assert errors.variance_recovered_median == pytest.approx(1 - (1 - keep) ** 2, abs=0.02)
 
 
-def test_tables_without_relations_have_none() -> None:
+def test_tables_without_relations_have_none():
     counts = dataset_counts("uniform", None)
     assert relation_errors(Altered(counts, 1.0), exact_relations(counts)) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_populated_cells_hold_the_record_they_were_drawn_at(k: int) -> None:
+def test_populated_cells_hold_the_record_they_were_drawn_at(k):
     counts = dataset_counts("heavy-tails", None)
     boxes = populated_cells(counts, k, 500, np.random.default_rng(1))
     truth = unprotected(counts.exact_box_counts(boxes))
@@ -86,7 +84,7 @@ def test_populated_cells_hold_the_record_they_were_drawn_at(k: int) -> None:
     assert (again.lower == boxes.lower).all()
 
 
-def test_ranges_and_cells_lie_inside_the_domain() -> None:
+def test_ranges_and_cells_lie_inside_the_domain():
     sizes = (7, 2, 30, 4)
     for draw in (random_ranges, random_cells):
         boxes = draw(sizes, 3, 400, np.random.default_rng(0))
@@ -97,7 +95,7 @@ def test_ranges_and_cells_lie_inside_the_domain() -> None:
 
 
 @pytest.mark.parametrize("name", EXTREMES)
-def test_extreme_tables_are_the_same_in_every_run(name: str) -> None:
+def test_extreme_tables_are_the_same_in_every_run(name):
     counts = dataset_counts(name, None)
     assert counts.exact_counts.sum() == N_ROWS
     assert (dataset_counts(name, None).exact_codes == counts.exact_codes).all()

@@ -1,7 +1,5 @@
 """The report in miniature: complete, self-contained, and true to the rows behind it."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from pathlib import Path
@@ -37,7 +35,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scope, Path]:
     return scope, folder
 
 
-def test_the_report_is_complete_and_its_pictures_are_small(written: tuple[Scope, Path]) -> None:
+def test_the_report_is_complete_and_its_pictures_are_small(written):
     _, folder = written
     text = (folder / "benchmarks.md").read_text(encoding="utf-8")
     pictures = re.findall(r"!\[.*?\]\((.+?)\)", text)
@@ -52,7 +50,7 @@ def test_the_report_is_complete_and_its_pictures_are_small(written: tuple[Scope,
     assert "None" not in text
 
 
-def test_the_page_needs_nothing_from_anywhere(written: tuple[Scope, Path]) -> None:
+def test_the_page_needs_nothing_from_anywhere(written):
     _, folder = written
     page = (folder / "benchmarks.html").read_text(encoding="utf-8")
     assert "<script" not in page
@@ -63,7 +61,7 @@ def test_the_page_needs_nothing_from_anywhere(written: tuple[Scope, Path]) -> No
     assert all(source.startswith("data:image/") for source in sources)
 
 
-def test_figures_in_the_text_are_those_of_the_rows(written: tuple[Scope, Path]) -> None:
+def test_figures_in_the_text_are_those_of_the_rows(written):
     scope, folder = written
     text = (folder / "benchmarks.md").read_text(encoding="utf-8")
     rows = summary(scope.main, cells.load(folder))
@@ -76,7 +74,7 @@ def test_figures_in_the_text_are_those_of_the_rows(written: tuple[Scope, Path]) 
         assert number(row["rmse"]) in line.replace("*", "").replace("\\", "")
 
 
-def test_a_report_written_again_measures_nothing_again(written: tuple[Scope, Path]) -> None:
+def test_a_report_written_again_measures_nothing_again(written):
     scope, folder = written
     before = {path.name: path.stat().st_mtime_ns for path in (folder / "cells").iterdir()}
     rows = all_rows(scope, folder)
@@ -85,7 +83,7 @@ def test_a_report_written_again_measures_nothing_again(written: tuple[Scope, Pat
     assert all_rows(scope, folder) == rows
 
 
-def test_without_data_the_invented_hospital_stands_in() -> None:
+def test_without_data_the_invented_hospital_stands_in():
     scope = experiments.choose([], ["hdpview", "privtree"], 10, None, quick=True)
     assert {name.partition("@")[0] for plan in scope.plans for name in plan.datasets} == {"hospital"}
     assert scope.main.trials == 2
@@ -95,20 +93,16 @@ def made_up(**errors: dict[str, float]) -> list[dict[str, Any]]:
     """Rows of one workload: relative error per method (and blocks) on each dataset, hdpview's being 1."""
     return [
         {
-            "dataset": dataset,
-            "method": method,
-            "workload": "random-3d",
-            "rmse": 10 * times,
-            "relative_rmse": times,
-            "blocks": 100 * times,
+            "dataset": dataset, "method": method, "workload": "random-3d", "rmse": 10 * times,
+            "relative_rmse": times, "blocks": 100 * times,
         }
         for dataset, of_methods in errors.items()
         for method, times in {"hdpview": 1.0, **of_methods}.items()
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("better", [False, True])
-def test_claims_follow_the_rows(better: bool) -> None:
+def test_claims_follow_the_rows(better):
     times = 0.5 if better else 2.0
     rivals = dict.fromkeys(("identity", "privtree", "hdmm", "privbayes"), times) | {"dawa": 1.5 * times}
     rows = made_up(jm1=rivals, adult=rivals, phoneme=rivals)
@@ -123,14 +117,14 @@ def test_claims_follow_the_rows(better: bool) -> None:
     assert holds == ([not verdict for verdict in worse_rivals] if better else worse_rivals)[:10] + [False]
 
 
-def test_the_map_claim_needs_fewer_blocks_and_larger_errors() -> None:
+def test_the_map_claim_needs_fewer_blocks_and_larger_errors():
     rows = made_up(gowalla={"privtree": 0.5})
     rows[1]["blocks"] = 150.0
     assert judge([], [], [], rows)[-1].holds is True
     assert all(claim.holds is None for claim in judge([], [], [], []))
 
 
-def test_averages_are_over_what_a_method_could_do() -> None:
+def test_averages_are_over_what_a_method_could_do():
     rows = made_up(a={"dawa": 3.0}, b={"dawa": 5.0}, c={"dawa": 1.0})
     rows[-1]["relative_rmse"] = None
     assert averages(rows) == {"hdpview": 1.0, "dawa": 4.0}
@@ -139,20 +133,15 @@ def test_averages_are_over_what_a_method_could_do() -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "–"),
-        (0.0, "0"),
-        (0.1234, "0.123"),
-        (35.34, "35.3"),
-        (5578.27, "5,578"),
-        (1.94e7, "1.94·10⁷"),
+        (None, "–"), (0.0, "0"), (0.1234, "0.123"), (35.34, "35.3"), (5578.27, "5,578"), (1.94e7, "1.94·10⁷"),
         (3e-7, "3.00·10⁻⁷"),
     ],
-)
-def test_numbers_are_written_with_three_digits(value: float | None, text: str) -> None:
+)  # fmt: skip
+def test_numbers_are_written_with_three_digits(value, text):
     assert number(value) == text
 
 
-def test_documents_say_the_same_in_both_languages(tmp_path: Path) -> None:
+def test_documents_say_the_same_in_both_languages(tmp_path):
     chart = figures.partitions({"left": (np.array([[0, 0]]), np.array([[3, 4]]))}, side=30)
     parts = ["# A < B", "`x` is **so** [here](y.md)", page.table(["a", "b"], [["p|q", "2"]])]
     figure = page.Figure("f", chart, "squares", as_pixels=True)

@@ -2,8 +2,6 @@
 implementation.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 
@@ -64,7 +62,7 @@ def cuts_of(x: NDArray[np.int64]) -> list[tuple[int, int]]:
     return [(a, v) for a, width in enumerate(x.shape) for v in range(1, width)]
 
 
-def test_shares_of_all_levels_sum_to_one() -> None:
+def test_shares_of_all_levels_sum_to_one():
     """The first n shares sum to 1 − 4/(n + 4): the whole series to 1, and no depth to more."""
     for n in (1, 2, 10, 1_000):
         assert sum(level_share(level) for level in range(1, n + 1)) == pytest.approx(
@@ -73,7 +71,7 @@ def test_shares_of_all_levels_sum_to_one() -> None:
     assert level_share(1) == share(1) == 0.2
 
 
-def test_the_chance_to_stop_is_laplaces() -> None:
+def test_the_chance_to_stop_is_laplaces():
     for value in (0.0, 1.0, 7.5, 300.0):
         for scale in (0.5, 46.0, 1e4):
             for threshold in (0.0, 1.43, 50.0):
@@ -82,15 +80,12 @@ def test_the_chance_to_stop_is_laplaces() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense", "mixed", "empty"])
-def test_cuts_are_drawn_by_the_exponential_mechanism(kind: str) -> None:
+def test_cuts_are_drawn_by_the_exponential_mechanism(kind):
     """Over an even grid of 20,000 draws, to within one draw on either side."""
     rng, n = np.random.default_rng(7), 20_000
     highest = {
-        "sparse": (0, 0, 0, 0, 0, 0, 1),
-        "dense": (1, 5, 9, 30),
-        "mixed": (0, 0, 0, 1, 40),
-        "empty": (0,),
-    }[kind]
+        "sparse": (0, 0, 0, 0, 0, 0, 1), "dense": (1, 5, 9, 30), "mixed": (0, 0, 0, 1, 40), "empty": (0,),
+    }[kind]  # fmt: skip
     x = rng.choice(highest, (5, 1, 4, 3))
     counts, rate = counts_of(x), 0.05
     rows, bounds = np.arange(len(counts.exact_counts)), (np.zeros(4, np.int32), np.array(x.shape, np.int32))
@@ -114,7 +109,7 @@ def test_cuts_are_drawn_by_the_exponential_mechanism(kind: str) -> None:
     assert np.array([drawn[cut] for cut in cuts_of(x)]) == pytest.approx(expected, abs=1.01)
 
 
-def test_trees_have_as_many_leaves_as_naive_ones() -> None:
+def test_trees_have_as_many_leaves_as_naive_ones():
     """1,500 trees each (chi-square at 1e-6); half the budget is rejected."""
     dense = np.array([[60, 0, 1], [0, 0, 0], [2, 0, 300]])
     ours = [len(build(dense, Fraction(1), b"%d" % i).components) for i in range(N_TREES)]
@@ -132,7 +127,7 @@ def samples_differ(one: list[int], other: list[int]) -> bool:
 
 
 @pytest.mark.parametrize("sizes", [(7, 5, 3), (1, 9), (30,), (2, 2, 2, 2, 2)])
-def test_leaves_tile_the_domain_and_hold_the_counts(sizes: tuple[int, ...]) -> None:
+def test_leaves_tile_the_domain_and_hold_the_counts(sizes):
     dense = np.random.default_rng(1).integers(0, 4, sizes) ** 3
     for i in range(10):
         blocks = build(dense, Fraction(500), b"%d" % i).components
@@ -141,7 +136,7 @@ def test_leaves_tile_the_domain_and_hold_the_counts(sizes: tuple[int, ...]) -> N
             assert dense[tuple(map(slice, lower, upper))].sum() == count
 
 
-def test_leaves_have_the_noise_that_was_paid_for() -> None:
+def test_leaves_have_the_noise_that_was_paid_for():
     """Scale 1/(0.7 ε) on empty leaves; a scale 10% off is rejected (1e-6)."""
     releases = [build(np.zeros((16, 16), np.int64), Fraction(1, 10), b"%d" % i) for i in range(3_000)]
     noise = np.concatenate([release.components.noisy_counts for release in releases])

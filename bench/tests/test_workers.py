@@ -1,7 +1,5 @@
 """Tasks in processes with limits: results come back, and a failure stops only its own task."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import time
@@ -38,21 +36,21 @@ def outcomes(*tasks: str, limits: Limits = GENEROUS, n_workers: int = 1) -> dict
     return dict(in_processes(act, iter(tasks), limits, n_workers))
 
 
-def test_one_process_does_many_tasks_and_survives_refusals_and_mistakes() -> None:
+def test_one_process_does_many_tasks_and_survives_refusals_and_mistakes():
     results = outcomes("one", "refuse", "stumble", "two")
     assert results["one"] == results["two"]
     assert results["refuse"] == Stopped("Too large; use a smaller one.")
     assert results["stumble"] == Stopped("ZeroDivisionError: a mistake", expected=False)
 
 
-def test_memory_beyond_the_limit_is_refused_and_the_next_task_goes_on() -> None:
+def test_memory_beyond_the_limit_is_refused_and_the_next_task_goes_on():
     stopped = outcomes("hoard", "one", limits=Limits(60, 2**28))
     assert stopped["hoard"] == Stopped("It needed more than the limit of 0.25 GiB of memory.")
     assert isinstance(stopped["one"], int)
     assert outcomes("hoard", limits=Limits(60, 2**30)) == {"hoard": 2**26}
 
 
-def test_a_task_that_takes_too_long_or_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_takes_too_long_or_dies_is_replaced(monkeypatch):
     monkeypatch.setattr("hdpview_bench.workers._START_SECONDS", 0.0)
     assert outcomes("sleep", limits=Limits(0.1, 2**30)) == {"sleep": Stopped("It did not end within 0.5 s.")}
     monkeypatch.undo()
@@ -65,7 +63,7 @@ def test_a_task_that_takes_too_long_or_dies_is_replaced(monkeypatch: pytest.Monk
     assert isinstance(results["one"], int)
 
 
-def test_tasks_are_taken_only_when_a_process_is_free() -> None:
+def test_tasks_are_taken_only_when_a_process_is_free():
     known: list[str] = []
 
     def tasks() -> Iterator[str]:
@@ -78,7 +76,7 @@ def test_tasks_are_taken_only_when_a_process_is_free() -> None:
     assert known == ["refuse", "one"]
 
 
-def test_an_abandoned_run_leaves_no_process_behind() -> None:
+def test_an_abandoned_run_leaves_no_process_behind():
     results = in_processes(act, itertools.repeat("one"), GENEROUS, 1)
     _, pid = next(results)
     results.close()
@@ -86,7 +84,7 @@ def test_an_abandoned_run_leaves_no_process_behind() -> None:
         os.kill(pid, 0)
 
 
-def test_limits_of_memory_are_written_as_people_do() -> None:
+def test_limits_of_memory_are_written_as_people_do():
     assert memory_bytes("4GB") == 4 * 2**30
     assert memory_bytes(" 1.5 gib ") == 3 * 2**29
     with pytest.raises(DataError, match="written like 4GB"):

@@ -1,7 +1,5 @@
 """Errors over all questions of a workload, against questions written down one by one."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -47,7 +45,7 @@ def table(sizes: tuple[int, ...]) -> tuple[SparseCounts, DenseRelease, DenseRele
 
 
 @pytest.mark.parametrize("sizes", [(4, 1, 3, 2), (2, 5, 3), (6, 2)])
-def test_errors_are_those_of_every_question_asked_one_by_one(sizes: tuple[int, ...]) -> None:
+def test_errors_are_those_of_every_question_asked_one_by_one(sizes):
     counts, truth, release = table(sizes)
     rmse = WorkloadErrors(counts).rmse(release, list(WORKLOADS))
     for workload in (name for name in rmse if not name.startswith("random")):
@@ -56,7 +54,7 @@ def test_errors_are_those_of_every_question_asked_one_by_one(sizes: tuple[int, .
         assert rmse[workload] == pytest.approx(math.sqrt(squares.mean())), workload
 
 
-def test_random_ranges_are_three_thousand_and_always_the_same() -> None:
+def test_random_ranges_are_three_thousand_and_always_the_same():
     """Two measurements of one release agree exactly, and equal the error on the stated number of boxes."""
     counts, truth, release = table((4, 3, 3, 2))
     asked: list[CodeBoxes] = []
@@ -75,13 +73,13 @@ def test_random_ranges_are_three_thousand_and_always_the_same() -> None:
     assert first["random-3d"] == pytest.approx(math.sqrt(squares.mean()))
 
 
-def test_workloads_of_more_attributes_than_there_are_have_no_questions() -> None:
+def test_workloads_of_more_attributes_than_there_are_have_no_questions():
     assert possible_workloads(list(WORKLOADS), 2) == ["range-1d", "marginal-2", "prefix-2d", "random-2d"]
     with pytest.raises(QueryError, match="Did you mean 'marginal-3'"):
         possible_workloads(["marginal-33"], 5)
 
 
-def test_very_many_attribute_sets_are_capped_by_a_fixed_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_attribute_sets_are_capped_by_a_fixed_choice(monkeypatch):
     assert attribute_sets(22, 3) == list(itertools.combinations(range(22), 3))
     monkeypatch.setattr(workload_errors, "MOST_SETS", 50)
     chosen = attribute_sets(22, 3)

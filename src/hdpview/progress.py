@@ -19,10 +19,7 @@ def silent(fraction: float | None, text: str) -> None:
 
 
 def in_background(work: Callable[[], Result], report: Callable[[], None], stop: Callable[[], None]) -> Result:
-    """Run `work` on a thread while this one calls `report` and handles Ctrl-C.
-
-    stop: asks the work to end early.
-    """
+    """Run `work` on a thread while this one calls `report` and handles Ctrl-C. `stop` asks it to end."""
     with ThreadPoolExecutor(1, "hdpview-background") as worker:
         running = worker.submit(work)
         try:

@@ -1,8 +1,6 @@
 """The catalogue beside that of a real PostgreSQL with a table of the same shape: clients see no
 difference."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 from collections.abc import Iterator
@@ -112,7 +110,7 @@ def both(postgres_url: str) -> Iterator[Pair]:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS.split(";\n"), ids=itertools.count())
-def test_the_catalogue_answers_as_postgresql_does(both: Pair, statement: str) -> None:
+def test_the_catalogue_answers_as_postgresql_does(both, statement):
     real, ours = (connection.execute(statement.encode()) for connection in both.connections)
     assert [column.name for column in ours.description or ()] == [
         column.name for column in real.description or ()
@@ -125,7 +123,7 @@ def _loose(row: tuple[object, ...]) -> list[object]:
     return [float(value) if type(value).__name__ == "Decimal" else value for value in row]
 
 
-def test_psql_prints_the_same(both: Pair) -> None:
+def test_psql_prints_the_same(both):
     real, ours = (
         subprocess.run(["psql", "-X", url], input=COMMANDS, capture_output=True, text=True, timeout=240)
         for url in both.urls
@@ -133,7 +131,7 @@ def test_psql_prints_the_same(both: Pair) -> None:
     assert (ours.stdout.splitlines(), ours.stderr) == (real.stdout.splitlines(), real.stderr)
 
 
-def test_sqlalchemy_reflects_the_same(both: Pair) -> None:
+def test_sqlalchemy_reflects_the_same(both):
     real, ours = (sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:")) for url in both.urls)
     found = []
     for engine in (real, ours):
@@ -153,7 +151,7 @@ def test_sqlalchemy_reflects_the_same(both: Pair) -> None:
 
 
 @pytest.mark.parametrize("look", ["tables", "columns", "primaryKeys", "statistics"])
-def test_odbc_lists_the_same(both: Pair, look: str) -> None:
+def test_odbc_lists_the_same(both, look):
     listed = []
     for url, connection in zip(both.urls, both.connections, strict=True):
         oid = connection.execute("SELECT oid FROM pg_class WHERE relname = 'People'").fetchall()[0][0]

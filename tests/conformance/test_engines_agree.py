@@ -2,8 +2,6 @@
 spread.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
@@ -82,7 +80,7 @@ def arrays_of(view: hv.PView) -> dict[str, NDArray[Any]]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_one_key_gives_one_view(name: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_key_gives_one_view(name, spark, monkeypatch):
     """The local engine, DuckDB with hardly any memory, and Spark with many partitions and small tasks."""
     codes, table, schema = table_of(name)
     build = {"epsilon": 1.0, "test_key": b"one", "method": "hdpview", "accept_losses": True}
@@ -116,7 +114,7 @@ def dense_blocks_per_level(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(("n_partitions", "method"), [(7, "hdpview"), (1, "mixture"), (7, "mixture")])
-def test_partitions_do_not_matter(n_partitions: int, method: str, spark: Any) -> None:
+def test_partitions_do_not_matter(n_partitions, method, spark):
     _, table, schema = table_of("skewed")
     build = {"epsilon": "0.5", "test_key": b"two", "method": method}
     frame = spark.createDataFrame(table).repartition(n_partitions)
@@ -140,7 +138,7 @@ def table_of_persons() -> tuple[pa.Table, hv.Schema]:
     [EACH_ROW, Contributions("who", 3), Contributions("number", 5, "n"), Contributions(count="n")],
     ids=["each row", "persons", "persons, aggregated", "aggregated"],
 )
-def test_statistics_agree(limits: Contributions, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statistics_agree(limits, spark, monkeypatch):
     """Workers add up large sums, the driver small ones."""
     table, schema = table_of_persons()
     options = ReadOptions(limits, "salt")
@@ -155,7 +153,7 @@ def test_statistics_agree(limits: Contributions, spark: Any, monkeypatch: pytest
             assert statistics_of(spread) == here
 
 
-def test_persons_in_an_aggregated_table_agree(spark: Any) -> None:
+def test_persons_in_an_aggregated_table_agree(spark):
     table, schema = table_of_persons()
     build = {"privacy_unit": "number", "max_rows": 5, "count": "n", "test_key": b"three"}
     here = hv.build(table, schema, 2.0, **build)

@@ -1,7 +1,5 @@
 """One suite for our methods and the rivals: budget, answers, key, inputs, and refusals."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from functools import cache
@@ -58,14 +56,14 @@ def questions(n: int = 60) -> list[CodeBoxes]:
 
 @every_method
 @pytest.mark.parametrize("epsilon", ["1", "0.1", "7/3"])
-def test_it_spends_its_budget_exactly(name: str, epsilon: str) -> None:
+def test_it_spends_its_budget_exactly(name, epsilon):
     _, charges = run(name, epsilon, b"budget")
     assert sum((charge.epsilon * charge.times for charge in charges), Fraction(0)) == Fraction(epsilon)
     assert all(charge.epsilon > 0 and charge.times > 0 for charge in charges)
 
 
 @every_method
-def test_answers_of_disjoint_parts_add_up(name: str) -> None:
+def test_answers_of_disjoint_parts_add_up(name):
     release, _ = run(name, "1", b"parts")
     worst = 0.0
     for boxes in questions():
@@ -85,7 +83,7 @@ def test_answers_of_disjoint_parts_add_up(name: str) -> None:
 
 
 @every_method
-def test_a_question_on_a_whole_attribute_asks_nothing(name: str) -> None:
+def test_a_question_on_a_whole_attribute_asks_nothing(name):
     release, _ = run(name, "1", b"whole")
     for boxes in questions(20):
         others = np.array(
@@ -106,7 +104,7 @@ def test_a_question_on_a_whole_attribute_asks_nothing(name: str) -> None:
 
 @every_method
 @pytest.mark.parametrize("attributes", [(0,), (1,), (2, 0), (0, 2), (3, 2, 0), (1, 3, 2, 0)])
-def test_marginals_agree_with_answers(name: str, attributes: tuple[int, ...]) -> None:
+def test_marginals_agree_with_answers(name, attributes):
     release, _ = run(name, "1", b"marginals")
     marginal = release.marginal(attributes)
     assert marginal.shape == tuple(SIZES[a] for a in attributes)
@@ -114,7 +112,7 @@ def test_marginals_agree_with_answers(name: str, attributes: tuple[int, ...]) ->
 
 
 @every_method
-def test_a_key_decides_the_release(name: str) -> None:
+def test_a_key_decides_the_release(name):
     asked = cells_of((0, 2, 3))
     first, again, other = (run(name, "1", key)[0].answer(asked) for key in (b"one", b"one", b"other"))
     assert first.tolist() == again.tolist()
@@ -122,7 +120,7 @@ def test_a_key_decides_the_release(name: str) -> None:
 
 
 @every_method
-def test_fresh_releases_differ(name: str) -> None:
+def test_fresh_releases_differ(name):
     counts, asked = counts_of(table()), cells_of((0, 2, 3))
     one, other = (
         release_with(method_named(name, {}), counts, Fraction(1), Randomness.fresh(), LocalEngine(1))[
@@ -134,7 +132,7 @@ def test_fresh_releases_differ(name: str) -> None:
 
 
 @every_method
-def test_the_total_converges_as_the_budget_grows(name: str) -> None:
+def test_the_total_converges_as_the_budget_grows(name):
     """With ε = 1,000 within 1% for five keys, and on average nearer than with ε = 1/50."""
     keys = [b"1", b"2", b"3", b"4", b"5"]
     far, near = (
@@ -146,7 +144,7 @@ def test_the_total_converges_as_the_budget_grows(name: str) -> None:
 
 
 @every_method
-def test_inputs_are_unchanged(name: str) -> None:
+def test_inputs_are_unchanged(name):
     counts = counts_of(table())
     release_with(
         method_named(name, {}), counts, Fraction(1), Randomness.from_test_key(b"inputs"), LocalEngine(1)
@@ -160,7 +158,7 @@ def test_inputs_are_unchanged(name: str) -> None:
 @every_method
 @pytest.mark.parametrize("sizes", [(4, 3), (1,), (1, 1), (2,)], ids=str)
 @pytest.mark.parametrize("n", [0, 40])
-def test_empty_tables_and_tiny_domains_are_released_too(name: str, sizes: tuple[int, ...], n: int) -> None:
+def test_empty_tables_and_tiny_domains_are_released_too(name, sizes, n):
     dense = np.zeros(sizes, dtype=np.int64)
     dense.reshape(-1)[-1] = n
     release, _ = run(name, "200", b"tiny", dense)
@@ -169,7 +167,7 @@ def test_empty_tables_and_tiny_domains_are_released_too(name: str, sizes: tuple[
 
 
 @every_method
-def test_it_refuses_in_words_what_it_cannot_do(name: str) -> None:
+def test_it_refuses_in_words_what_it_cannot_do(name):
     reason = method_named(name, {}).why_infeasible(schema_of((1000,) * 40), 1.0)
     assert reason is None or (
         reason[0].isupper() and reason.endswith(".") and ("use" in reason.lower() or "set " in reason.lower())
@@ -178,7 +176,7 @@ def test_it_refuses_in_words_what_it_cannot_do(name: str) -> None:
 
 
 @every_method
-def test_it_knows_its_name_and_settings(name: str) -> None:
+def test_it_knows_its_name_and_settings(name):
     method = method_named(name, {})
     assert method.name == name
     assert method_named(name, dict(method.settings())) == method
@@ -187,5 +185,5 @@ def test_it_knows_its_name_and_settings(name: str) -> None:
 
 
 @every_method
-def test_only_methods_that_release_components_make_views(name: str) -> None:
+def test_only_methods_that_release_components_make_views(name):
     assert isinstance(run(name, "1", b"views")[0], ViewRelease) or not method_named(name, {}).makes_views

@@ -1,7 +1,5 @@
 """The same awkward columns give the same codes from every source: those of the rules in NumPy and Python."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import math
@@ -197,7 +195,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # by Ibis in the test's set-up
-def test_every_source_gives_the_same_codes(kind: str, row_codes: RowCodes, tmp_path: Path) -> None:
+def test_every_source_gives_the_same_codes(kind, row_codes, tmp_path):
     codes = row_codes(SOURCES[kind](tmp_path), *ATTRIBUTES, n_rows=N_ROWS)
     assert codes.tolist() == expected()
 
@@ -205,14 +203,14 @@ def test_every_source_gives_the_same_codes(kind: str, row_codes: RowCodes, tmp_p
 @pytest.mark.parametrize(
     "kind", ["csv", "parquet", "folder of parquet", "pandas of objects", "polars", "arrow reader"]
 )
-def test_pieces_for_workers_give_the_same_codes(kind: str, row_codes: RowCodes, tmp_path: Path) -> None:
+def test_pieces_for_workers_give_the_same_codes(kind, row_codes, tmp_path):
     pieces = pieces_of(SOURCES[kind](tmp_path), list(padded()), PLAIN, [])
     batches = pieces.read(iter(pieces.table.to_batches(max_chunksize=1)))
     rows = pa.RecordBatchReader.from_batches(pieces.columns, batches)
     assert row_codes(rows, *ATTRIBUTES, n_rows=N_ROWS).tolist() == expected()
 
 
-def test_pieces_of_json_lines_have_the_keys_of_all_files(tmp_path: Path) -> None:
+def test_pieces_of_json_lines_have_the_keys_of_all_files(tmp_path):
     (tmp_path / "1.jsonl").write_text('{"a": 1}\n')
     (tmp_path / "2.jsonl").write_text('{"b": "x"}\n')
     pieces = pieces_of(tmp_path, ["a", "b"], PLAIN, [])
@@ -220,7 +218,7 @@ def test_pieces_of_json_lines_have_the_keys_of_all_files(tmp_path: Path) -> None
     assert rows.to_pylist() == [{"a": "1", "b": None}, {"a": None, "b": "x"}]
 
 
-def test_a_person_who_is_an_attribute_too_has_the_same_codes() -> None:
+def test_a_person_who_is_an_attribute_too_has_the_same_codes():
     limits = Contributions("number", 1_000_000)
     schema = Schema([attribute for attribute in ATTRIBUTES if attribute.name == "number"])
     both_counts = [
@@ -276,15 +274,12 @@ def assert_streamed_as_cells(source: Any, limits: Contributions, is_marked: bool
 @pytest.mark.parametrize(
     ("kind", "limits"),
     [
-        *((kind, "persons, aggregated") for kind in SOURCES),
-        ("csv", "each row"),
-        ("parquet", "persons"),
-        ("pandas", "aggregated"),
-        ("arrow reader", "each row"),
+        *((kind, "persons, aggregated") for kind in SOURCES), ("csv", "each row"), ("parquet", "persons"),
+        ("pandas", "aggregated"), ("arrow reader", "each row"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
-def test_every_source_has_the_same_statistics(kind: str, limits: str, tmp_path: Path) -> None:
+def test_every_source_has_the_same_statistics(kind, limits, tmp_path):
     """Which rows of a person are chosen depends on the person's name; among objects, 1 differs from "1"."""
     assert_streamed_as_cells(SOURCES[kind](tmp_path), LIMITS[limits], kind == "pandas of objects")
 
@@ -312,7 +307,7 @@ def fill(
 
 
 @pytest.mark.parametrize("as_text", [False, True])
-def test_postgresql_gives_the_same_codes(row_codes: RowCodes, postgres: Postgres, as_text: bool) -> None:
+def test_postgresql_gives_the_same_codes(row_codes, postgres, as_text):
     connection, backend = postgres
     columns = padded()
     if as_text:
@@ -327,16 +322,14 @@ def test_postgresql_gives_the_same_codes(row_codes: RowCodes, postgres: Postgres
 
 
 @pytest.mark.parametrize("limits", LIMITS)
-def test_postgresql_has_the_same_statistics(
-    limits: str, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_postgresql_has_the_same_statistics(limits, postgres, monkeypatch):
     monkeypatch.setattr(postgresql, "_ROWS_PER_PART", 7)
     connection, backend = postgres
     fill(connection, "awkward", POSTGRES_TYPES, zip(*padded().values(), strict=True))
     assert_streamed_as_cells(backend.table("awkward"), LIMITS[limits])
 
 
-def test_postgresql_numbers_without_bounds(row_codes: RowCodes, postgres: Postgres) -> None:
+def test_postgresql_numbers_without_bounds(row_codes, postgres):
     numbers = ["NaN", "Infinity", "-1e400", "1e-400", "0.35", "9e30", None]
     moments = ["infinity", "-infinity", "1970-01-01", "294276-01-01", None, "4713-01-01 BC", "2001-01-01"]
     connection, backend = postgres
@@ -351,7 +344,7 @@ def test_postgresql_numbers_without_bounds(row_codes: RowCodes, postgres: Postgr
     assert codes.tolist() == expected
 
 
-def test_decimals_are_numbers(row_codes: RowCodes) -> None:
+def test_decimals_are_numbers(row_codes):
     table = pa.table({
         "row": [0, 1, 2],
         "wide": pa.array([Decimal(10**37), Decimal(-(10**37)), Decimal(5)], pa.decimal128(38, 0)),
@@ -362,7 +355,7 @@ def test_decimals_are_numbers(row_codes: RowCodes) -> None:
     assert row_codes(table, *attributes, n_rows=3).tolist() == [[40, 29, 40], [0, 10, 20], [25, 20, 0]]
 
 
-def test_every_source_is_checked_alike(postgres_url: str, tmp_path: Path) -> None:
+def test_every_source_is_checked_alike(postgres_url, tmp_path):
     ages = ["~20", "~30", "40", "500"] * 25
     rows = pa.table({"age": ages, "sex": ["f", "m"] * 50, "day": ["2020-01-01", "1.1.2020"] * 50})
     pq.write_table(rows, tmp_path / "t.parquet")

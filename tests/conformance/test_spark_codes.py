@@ -1,7 +1,5 @@
 """The same awkward columns give the same code for each row on Spark."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -32,7 +30,7 @@ def codes_on_spark(frame: Any) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_spark_gives_the_same_codes(zone: str, spark: Any) -> None:
+def test_spark_gives_the_same_codes(zone, spark):
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     # In another zone, Spark would read a moment without a zone as one of the session's.
@@ -45,7 +43,7 @@ def test_spark_gives_the_same_codes(zone: str, spark: Any) -> None:
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
-def test_spark_agrees_on_text(spark: Any) -> None:
+def test_spark_agrees_on_text(spark):
     texts = {
         name: pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
         for name, cells in padded().items()

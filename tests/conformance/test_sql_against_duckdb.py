@@ -2,8 +2,6 @@
 the table.
 """
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -96,7 +94,7 @@ def assert_same(both: Both, sql: str, dialect: str = "duckdb", truth: str | None
 
 
 @pytest.mark.parametrize("part", range(N_PARTS))
-def test_random_statements_are_answered_as_duckdb_does(both: Both, part: int) -> None:
+def test_random_statements_are_answered_as_duckdb_does(both, part):
     source = Statements(part)
     for _ in range(N_STATEMENTS // N_PARTS):
         assert_same(both, source.statement())
@@ -215,12 +213,12 @@ def listed(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("sql", [*listed(WRITTEN), *listed(ONLY_IN_DUCKDB)])
-def test_statements_of_every_kind_are_answered_as_duckdb_does(both: Both, sql: str) -> None:
+def test_statements_of_every_kind_are_answered_as_duckdb_does(both, sql):
     assert_same(both, sql)
 
 
 @pytest.mark.parametrize("sql", [sql for sql in listed(WRITTEN) if "ALL" not in sql])
-def test_statements_in_the_words_of_postgresql_mean_the_same(both: Both, sql: str) -> None:
+def test_statements_in_the_words_of_postgresql_mean_the_same(both, sql):
     """The parser builds other trees for other dialects: IS NOT NULL is one node there."""
     assert_same(both, sqlglot.transpile(sql, read="duckdb", write="postgres")[0], "postgres", truth=sql)
 
@@ -271,9 +269,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize(("dialect", "spelling", "meaning"), SPELLINGS)
-def test_dialects_are_read_by_their_own_meaning(
-    both: Both, dialect: str, spelling: str, meaning: str
-) -> None:
+def test_dialects_are_read_by_their_own_meaning(both, dialect, spelling, meaning):
     statement = "SELECT {} AS k, COUNT(*) AS n FROM view GROUP BY 1 HAVING COUNT(*) > 0 ORDER BY n, k"
     table = sqlglot.exp.to_identifier("view", quoted=True).sql(dialect)
     own = statement.format(spelling).replace("FROM view", f"FROM {table}")
@@ -283,7 +279,7 @@ def test_dialects_are_read_by_their_own_meaning(
     assert_same(both, own, dialect, truth=theirs)
 
 
-def test_associations_leave_missing_outcomes_and_exposures_out(both: Both) -> None:
+def test_associations_leave_missing_outcomes_and_exposures_out(both):
     view, connection = both
     a, b, c, d = connection.execute(
         "SELECT COUNT(*) FILTER (urban AND smoker), COUNT(*) FILTER (NOT urban AND smoker), "
@@ -297,7 +293,7 @@ def test_associations_leave_missing_outcomes_and_exposures_out(both: Both) -> No
 
 
 @pytest.mark.parametrize(("dialect", "how"), [("mysql", "WITH ROLLUP"), ("tsql", "WITH CUBE")])
-def test_groups_are_rolled_up_in_older_words(both: Both, dialect: str, how: str) -> None:
+def test_groups_are_rolled_up_in_older_words(both, dialect, how):
     table = sqlglot.exp.to_identifier("view", quoted=True).sql(dialect)
     asked = f"SELECT sex, urban, COUNT(*) AS n FROM {table} GROUP BY sex, urban {how} ORDER BY n"
     truth = f"SELECT sex, urban, COUNT(*) AS n FROM view GROUP BY {how[5:]} (sex, urban) ORDER BY n"

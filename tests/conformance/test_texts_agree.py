@@ -1,7 +1,5 @@
 """Texts in declared spellings have the same codes in DuckDB, in PostgreSQL and on Spark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +24,9 @@ TEXT = TextFormat(
 )
 NUMBERS = ["1,5", "1.234,5", "2.5", "?", " k. A. ", "", "-3", "12.34", None, "x"]
 MOMENTS = [
-    "03.01.2020",
-    "01/03/20 12:30 AM",
-    "3-Jan-2020",
-    "31.02.2020",
-    "?",
-    "2020-01-04",
-    None,
-    "4.1.2020",
-    "13/13/20 1:00 PM",
-    "",
-]
+    "03.01.2020", "01/03/20 12:30 AM", "3-Jan-2020", "31.02.2020", "?", "2020-01-04", None, "4.1.2020",
+    "13/13/20 1:00 PM", "",
+]  # fmt: skip
 WORDS = ["Köln", "K", "?", "Bonn", "", None, "köln", "k. A.", "Essen", "E"]
 SCHEMA = Schema(
     [
@@ -77,13 +67,13 @@ def csv_file(path: Path) -> Path:
     return path
 
 
-def test_frames_and_files_agree(tmp_path: Path) -> None:
+def test_frames_and_files_agree(tmp_path):
     assert codes(pa.table(columns())) == EXPECTED
     assert codes(csv_file(tmp_path / "a.csv")) == EXPECTED
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_postgresql_agrees(postgres_url: str) -> None:
+def test_postgresql_agrees(postgres_url):
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("CREATE TABLE spelled (row int, n text, m text, at text, city text)")
         with connection.cursor() as cursor:
@@ -98,7 +88,7 @@ def test_postgresql_agrees(postgres_url: str) -> None:
 
 
 @ONE_WORKER
-def test_spark_agrees(spark: Any, tmp_path: Path) -> None:
+def test_spark_agrees(spark, tmp_path):
     from hdpview.spark.counts import distributed_rows
 
     shapes = [TableShape.of_codes((0, i), SCHEMA.sizes) for i in range(1, len(SCHEMA))]

@@ -1,7 +1,5 @@
 """A browser for the curator's page. It is ended with its module, as in tests/explore."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 set, screenshots go to tests/curate/artefacts/.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

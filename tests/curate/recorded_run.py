@@ -2,8 +2,6 @@
 one thing that a person does. To watch the times: `python tests/curate/recorded_run.py FOLDER`.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 use it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
@@ -76,7 +74,7 @@ def describe(curator: Curator, cost: str = "5000", wards: str = "north, south, e
     curator.type("to of stay_days", "59")
 
 
-def test_each_silent_mistake_is_caught(curator: Curator, ward: Path) -> None:
+def test_each_silent_mistake_is_caught(curator, ward):
     """Unreadable values are reported while typing, and the build asks before it spends anything. Mistakes
     that only counts show are reported below the view and on its card.
     """
@@ -120,7 +118,7 @@ def test_each_silent_mistake_is_caught(curator: Curator, ward: Path) -> None:
     assert {finding.attribute for finding in found} == {"band", "cost", "ward", "stay_days"}
 
 
-def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator: Curator, ward: Path) -> None:
+def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator, ward):
     """An invalid bound, an invalid or excessive budget, an invalid path: each message names the remedy, and
     nothing is spent. An existing view is not overwritten.
     """
@@ -160,9 +158,7 @@ def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator: Curator, w
 
 
 @pytest.mark.parametrize("is_charged", [False, True])
-def test_a_build_can_be_cancelled_and_says_what_it_cost(
-    curator: Curator, ward: Path, monkeypatch: pytest.MonkeyPatch, is_charged: bool
-) -> None:
+def test_a_build_can_be_cancelled_and_says_what_it_cost(curator, ward, monkeypatch, is_charged):
     """Cancelling ends the build at its next step, before or after the charge; page and ledger state the same
     budget. The page can start another build.
     """
@@ -191,9 +187,7 @@ def test_a_build_can_be_cancelled_and_says_what_it_cost(
     assert page.locator("#start").is_enabled()
 
 
-def test_the_schema_file_and_the_commands_say_the_same(
-    curator: Curator, ward: Path, browser: Browser
-) -> None:
+def test_the_schema_file_and_the_commands_say_the_same(curator, ward, browser):
     """The page saves what it shows, its commands contain all choices, and it starts from an existing file."""
     page = curator.visit()
     describe(curator)
@@ -229,7 +223,7 @@ def test_the_schema_file_and_the_commands_say_the_same(
     assert hv.Schema.load(ward.parent / "ward.toml")["cost"].max == 9000  # type: ignore[attr-defined]
 
 
-def test_what_a_budget_buys_is_drawn(curator: Curator) -> None:
+def test_what_a_budget_buys_is_drawn(curator):
     """Errors of the chosen budget, and of a third and three times of it, by kind of question."""
     page = curator.visit()
     describe(curator)
@@ -253,7 +247,7 @@ def test_what_a_budget_buys_is_drawn(curator: Curator) -> None:
     curator.picture("estimate")
 
 
-def test_a_reload_a_restart_and_a_second_tab(curator: Curator, ward: Path, browser: Browser) -> None:
+def test_a_reload_a_restart_and_a_second_tab(curator, ward, browser):
     """All input survives a reload and a restart. Learning first asks for the privacy unit, and an outdated
     tab cannot pay again.
     """
@@ -290,7 +284,7 @@ def test_a_reload_a_restart_and_a_second_tab(curator: Curator, ward: Path, brows
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1180, "dark"), (390, "light")])
-def test_it_fits_the_screen_and_the_keyboard(browser: Browser, ward: Path, width: int, scheme: str) -> None:
+def test_it_fits_the_screen_and_the_keyboard(browser, ward, width, scheme):
     """In dark mode and on a phone nothing is wider than the screen, and all steps work by keyboard."""
     with served(ward) as url:
         person = Curator(browser, url, width=width, scheme=scheme)

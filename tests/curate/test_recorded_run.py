@@ -1,10 +1,5 @@
 """The curator's path, recorded: from a raw export to a page that anyone can open."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from playwright.sync_api import Browser
 from recorded_run import record
 
 import hdpview as hv
@@ -14,7 +9,7 @@ from clinic import write_clinic
 MOST_STEPS, MOST_SECONDS = 10, 300
 
 
-def test_from_a_raw_export_to_a_published_page(browser: Browser, tmp_path: Path) -> None:
+def test_from_a_raw_export_to_a_published_page(browser, tmp_path):
     """Ten steps at most and under five minutes, from 40 columns with all their dirt; the schema file has
     under 60 lines and reads the table; the page answers without a server.
     """

@@ -1,7 +1,5 @@
 """The server of the curator's page: strangers are refused, forms and files agree, learning is charged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -36,7 +34,7 @@ def client(curation: Curation) -> Iterator[TestClient]:
         yield made
 
 
-def test_strangers_are_refused(client: TestClient) -> None:
+def test_strangers_are_refused(client):
     """Nothing is answered without the token, to pages of other origins, or under another name; every answer
     carries a strict policy.
     """
@@ -56,7 +54,7 @@ def test_strangers_are_refused(client: TestClient) -> None:
     assert client.get("/card", headers=KNOWN).json() == {"error": "There is no view yet. Build one first."}
 
 
-def test_the_table_is_described_without_its_values(client: TestClient) -> None:
+def test_the_table_is_described_without_its_values(client):
     """Names, types and signs; no value, no bound, no number of rows."""
     text = client.get("/api/table", headers=KNOWN).text
     for value in ("Chirurgie", "Gyn", "250.6", "428", "999,", "2023"):
@@ -69,7 +67,7 @@ def test_the_table_is_described_without_its_values(client: TestClient) -> None:
     assert told["document"]["source"]["encoding"] == "cp1252"
 
 
-def test_learning_is_charged_and_fills_the_forms(curation: Curation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_is_charged_and_fills_the_forms(curation, monkeypatch):
     """Signs, dates and marks are read as declared: bounds contain the values, and marks for missing are no
     values. Schema and ledger state the cost.
     """
@@ -108,7 +106,7 @@ def test_learning_is_charged_and_fills_the_forms(curation: Curation, monkeypatch
     assert kept["Aufnahme"]["min"] == "2019-01-01"
 
 
-def test_the_page_keeps_everything(curation: Curation, client: TestClient) -> None:
+def test_the_page_keeps_everything(curation, client):
     """Every check saves the input, which survives a restart; a stale tab is refused, and a schema file that
     was edited later takes precedence.
     """
@@ -147,7 +145,7 @@ FIELDS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("fields", FIELDS, ids=str)
-def test_a_form_says_what_its_attribute_says(fields: dict[str, Any]) -> None:
+def test_a_form_says_what_its_attribute_says(fields):
     """Fields become a form and fields again, and the schema file made from them is the same."""
     form = form_of("x", fields)
     assert fields_of(form) == fields
@@ -170,7 +168,7 @@ def test_a_form_says_what_its_attribute_says(fields: dict[str, Any]) -> None:
         ({"kind": "text"}, "choose one of the types"),
     ],
 )
-def test_what_cannot_be_read_is_said(changes: dict[str, str], words: str) -> None:
+def test_what_cannot_be_read_is_said(changes, words):
     """Each names the field and what to write."""
     form = form_of("x", {"type": "integer", "min": 0, "max": 9}).model_copy(update=changes)
     with pytest.raises(SchemaError, match=words):
@@ -180,21 +178,14 @@ def test_what_cannot_be_read_is_said(changes: dict[str, str], words: str) -> Non
 @pytest.mark.parametrize(
     ("name", "kind", "head", "is_suggested"),
     [
-        ("age", "integer", ["17", "90"], True),
-        ("age", "integer", ["17", "900"], False),
-        ("height_cm", "real", ["170.5"], True),
-        ("hours", "integer", ["8", "12"], False),
-        ("temperature", "real", ["36.6"], False),
-        ("year", "integer", ["2020"], False),
-        ("admitted", "datetime", ["2020-01-01"], False),
-        ("sex", "category", ["F", "m"], True),
-        ("sex", "category", ["F", "unknown"], False),
-        ("smoker", "boolean", [], True),
+        ("age", "integer", ["17", "90"], True), ("age", "integer", ["17", "900"], False),
+        ("height_cm", "real", ["170.5"], True), ("hours", "integer", ["8", "12"], False),
+        ("temperature", "real", ["36.6"], False), ("year", "integer", ["2020"], False),
+        ("admitted", "datetime", ["2020-01-01"], False), ("sex", "category", ["F", "m"], True),
+        ("sex", "category", ["F", "unknown"], False), ("smoker", "boolean", [], True),
     ],
-)
-def test_suggestions_need_a_name_and_values_that_agree(
-    name: str, kind: str, head: list[str], is_suggested: bool
-) -> None:
+)  # fmt: skip
+def test_suggestions_need_a_name_and_values_that_agree(name, kind, head, is_suggested):
     """Suggestions can be built unchanged; names alone suggest nothing."""
     fields = suggested_fields(name, kind, head)
     assert (fields is not None) == is_suggested

@@ -6,8 +6,6 @@ A browser is ended with its module: while Playwright runs, nothing else in the p
 Views are built under fixed keys: these tests look at pages, so every run shows the same numbers on them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 from collections.abc import Callable, Iterator

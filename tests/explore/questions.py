@@ -1,7 +1,5 @@
 """Questions to the explorer's server without a network."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi.testclient import TestClient

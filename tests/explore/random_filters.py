@@ -1,7 +1,5 @@
 """Random simple conditions over a schema, as people and the page's charts write them."""
 
-from __future__ import annotations
-
 import random
 
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered, Schema, calendar

@@ -2,8 +2,6 @@
 repository.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright

@@ -2,10 +2,8 @@
 away, explained, and without barriers.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 
 import hostile_names
@@ -15,7 +13,6 @@ import pytest
 from playwright.sync_api import Page, expect
 from visitor import (
     Held,
-    Visitor,
     bar,
     brush,
     card,
@@ -37,7 +34,6 @@ from visitor import (
 from cells import noiseless_view, noisy_blocks, view_of
 from hdpview.domain import Category, Integer, Schema
 from hdpview.explore.notebook import Explorer, explore
-from hdpview.pview import PView
 from hdpview.query.interval.statistics import compare_shares
 from hdpview.wishes import Wishes
 
@@ -54,7 +50,7 @@ def names(page: Page) -> list[str]:
     return page.locator("#charts h2 .name").all_inner_texts()
 
 
-def test_bars_are_as_long_as_their_counts(visitor: Visitor, hospital: PView) -> None:
+def test_bars_are_as_long_as_their_counts(visitor, hospital):
     page = visitor.visit()
     ward = card(page, "ward")
     widths = [
@@ -70,7 +66,7 @@ def test_bars_are_as_long_as_their_counts(visitor: Visitor, hospital: PView) -> 
     assert every_label(page, "ward") == before
 
 
-def test_every_chart_is_compared(visitor: Visitor, hospital: PView) -> None:
+def test_every_chart_is_compared(visitor, hospital):
     page = visitor.visit()
     bar(page, "sex", 0).click()
     shows(page, "Female")
@@ -96,7 +92,7 @@ def test_every_chart_is_compared(visitor: Visitor, hospital: PView) -> None:
     expect(card(page, "age")).to_have_attribute("data-other", "view")
 
 
-def test_two_views_side_by_side(visitor: Visitor, hospital: PView, blocky: PView) -> None:
+def test_two_views_side_by_side(visitor, hospital, blocky):
     page = visitor.visit()
     options = page.get_by_label("Compare every chart with").locator("option")
     expect(options.filter(has_text="side by side")).to_have_text(["blocks.pview, side by side"])
@@ -116,7 +112,7 @@ def test_two_views_side_by_side(visitor: Visitor, hospital: PView, blocky: PView
     expect(page.locator("[data-beside]")).to_have_count(0)
 
 
-def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> None:
+def test_cells_are_read_and_drilled_into(visitor, hospital):
     page = visitor.visit()
     choose(page, "Down", "ward")
     heatmap = page.locator("#panel-heatmap svg[aria-label*=ward]")
@@ -139,7 +135,7 @@ def test_cells_are_read_and_drilled_into(visitor: Visitor, hospital: PView) -> N
     shows(page, "age", "ward IN ('general medicine', 'surgery')")
 
 
-def test_a_statement_is_answered(visitor: Visitor) -> None:
+def test_a_statement_is_answered(visitor):
     visitor.expected = ("400 (Bad Request)",)
     page = visitor.visit()
     page.locator("#tab-select").click()
@@ -153,7 +149,7 @@ def test_a_statement_is_answered(visitor: Visitor) -> None:
     expect(page.locator("#panel-select .error")).to_contain_text("agee")
 
 
-def test_charts_are_arranged(visitor: Visitor, hospital: PView) -> None:
+def test_charts_are_arranged(visitor, hospital):
     page = visitor.visit()
     before = list(hospital.schema.names)
     handle = "Move {}: drag, or press arrow keys".format
@@ -180,7 +176,7 @@ def test_charts_are_arranged(visitor: Visitor, hospital: PView) -> None:
     assert names(page) == before
 
 
-def test_results_are_taken_away(visitor: Visitor) -> None:
+def test_results_are_taken_away(visitor):
     page = visitor.visit()
     page.locator("#tab-table").click()
     choose(page, "Group by", "sex")
@@ -199,7 +195,7 @@ def test_results_are_taken_away(visitor: Visitor) -> None:
     compile(page.evaluate("navigator.clipboard.readText()"), "copied", "exec")
 
 
-def test_a_wish_is_saved(visitor: Visitor) -> None:
+def test_a_wish_is_saved(visitor):
     page = visitor.visit()
     page.locator("#sure summary").click()
     expect(page.get_by_role("button", name="Save as a wish")).to_have_count(0)  # not of all records
@@ -213,7 +209,7 @@ def test_a_wish_is_saved(visitor: Visitor) -> None:
     assert download.value.suggested_filename == "hospital.wishes.json"
 
 
-def test_the_first_steps_and_what_is_protected(visitor: Visitor, hospital: PView) -> None:
+def test_the_first_steps_and_what_is_protected(visitor, hospital):
     page = visitor.page
     page.goto(visitor.home)
     rest(page)
@@ -235,7 +231,7 @@ def test_the_first_steps_and_what_is_protected(visitor: Visitor, hospital: PView
     expect(page.locator("#trust")).to_be_hidden()
 
 
-def test_names_that_try_to_break_out(visitor: Visitor, hostile: PView) -> None:
+def test_names_that_try_to_break_out(visitor, hostile):
     html, injection, script = hostile_names.HTML, hostile_names.SQL, hostile_names.SCRIPT
     page = visitor.visit("hostile.pview")
     expect(page.locator("#banner")).to_contain_text("NOT PRIVATE")
@@ -259,7 +255,7 @@ def test_names_that_try_to_break_out(visitor: Visitor, hostile: PView) -> None:
     assert "ε = 5; 95% typical intervals; NOT PRIVATE" in saved(page, "the heatmap", "SVG").read_text()
 
 
-def test_on_a_phone(enter: Callable[..., Visitor], explorer: Explorer) -> None:
+def test_on_a_phone(enter, explorer):
     """390 pixels wide: nothing overflows, and the count stays in sight."""
     page = enter(explorer.url, width=390, height=844).visit()
     for tab in ("heatmap", "table", "numbers", "compare"):
@@ -272,9 +268,7 @@ def test_on_a_phone(enter: Callable[..., Visitor], explorer: Explorer) -> None:
 
 
 @pytest.mark.parametrize(("width", "schemes"), [(390, ["light"]), (1400, ["light", "dark"])])
-def test_no_barriers(
-    enter: Callable[..., Visitor], explorer: Explorer, width: int, schemes: list[str]
-) -> None:
+def test_no_barriers(enter, explorer, width, schemes):
     """axe-core reports nothing serious in light and dark, which differ in colours only."""
     page = enter(explorer.url, width=width).visit()
     bar(page, "sex", 0).click()
@@ -324,7 +318,7 @@ def wide() -> Iterator[Explorer]:
     running.stop()
 
 
-def test_200_attributes(enter: Callable[..., Visitor], wide: Explorer) -> None:
+def test_200_attributes(enter, wide):
     """Only the first are shown; others can be searched, and the link keeps them."""
     page = enter(wide.url).visit("wide.pview")
     assert page.locator("#charts article").count() == 24
@@ -340,7 +334,7 @@ def test_200_attributes(enter: Callable[..., Visitor], wide: Explorer) -> None:
     assert page.locator("#charts article").count() == 25
 
 
-def test_one_of_many_values_is_found_by_its_name(enter: Callable[..., Visitor], wide: Explorer) -> None:
+def test_one_of_many_values_is_found_by_its_name(enter, wide):
     page = enter(wide.url).visit("many.pview")
     told = card(page, "postcode").locator(".more")
     expect(told).to_have_text("The 12 most frequent of 600 values.")
@@ -363,7 +357,7 @@ def test_one_of_many_values_is_found_by_its_name(enter: Callable[..., Visitor], 
     assert sum(not line.startswith("#") for line in lines) == 601
 
 
-def test_waiting_and_a_server_that_ended_are_told(enter: Callable[..., Visitor], hospital: PView) -> None:
+def test_waiting_and_a_server_that_ended_are_told(enter, hospital):
     running = explore({"hospital.pview": hospital})
     person = enter(running.url)
     person.expected = ("ERR_",)  # the browser logs what it could not reach

@@ -2,8 +2,6 @@
 internal error.
 """
 
-from __future__ import annotations
-
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -16,7 +14,6 @@ from schemathesis.checks import (
 )
 
 from hdpview.explore.page_server import create_app
-from hdpview.pview import PView
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = settings(
@@ -30,7 +27,7 @@ EXAMPLES = settings(
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-def test_made_up_questions_meet_no_fault(hospital: PView, mode: GenerationMode) -> None:
+def test_made_up_questions_meet_no_fault(hospital, mode):
     app = create_app({"hospital.pview": hospital})
     app.state.start_statements()  # which takes longer on a busy machine than a question may
     asked: set[str] = set()

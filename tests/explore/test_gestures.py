@@ -2,17 +2,13 @@
 can be undone.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 from visitor import (
     BY_SERVER,
     Held,
-    Visitor,
     agrees,
     bar,
     brush,
@@ -27,11 +23,8 @@ from visitor import (
     spoken,
 )
 
-from hdpview.explore.notebook import Explorer
-from hdpview.pview import PView
 
-
-def test_everything_at_first(visitor: Visitor, hospital: PView) -> None:
+def test_everything_at_first(visitor, hospital):
     page = visitor.visit()
     agrees(page, hospital)
     assert page.locator("#charts article").count() == len(hospital.schema)
@@ -43,7 +36,7 @@ def test_everything_at_first(visitor: Visitor, hospital: PView) -> None:
     expect(page.locator("#banner")).to_be_hidden()
 
 
-def test_brushing_a_range_filters_everything_else(visitor: Visitor, hospital: PView) -> None:
+def test_brushing_a_range_filters_everything_else(visitor, hospital):
     page = visitor.visit()
     brush(page, "age", 0.65, 0.9)
     assert shows(page, "age >= 62", "age < 87") == "age >= 62 AND age < 87"
@@ -52,7 +45,7 @@ def test_brushing_a_range_filters_everything_else(visitor: Visitor, hospital: PV
     agrees(page, hospital, {"age": "sex = 'Female'", "sex": "age >= 62 AND age < 87"})
 
 
-def test_charts_out_of_sight_follow_when_the_mouse_rests(visitor: Visitor, hospital: PView) -> None:
+def test_charts_out_of_sight_follow_when_the_mouse_rests(visitor, hospital):
     page = visitor.visit()
     page.set_viewport_size({"width": 1400, "height": 500})
     before = spoken(page, "readmitted", 0)
@@ -72,7 +65,7 @@ def test_charts_out_of_sight_follow_when_the_mouse_rests(visitor: Visitor, hospi
     agrees(page, hospital, {"age": None})
 
 
-def test_ranges_are_moved_and_get_other_ends(visitor: Visitor) -> None:
+def test_ranges_are_moved_and_get_other_ends(visitor):
     page = visitor.visit()
     brush(page, "age", 0.405, 0.605)
     assert shows(page, "age >= 38") == "age >= 38 AND age < 59"
@@ -87,7 +80,7 @@ def test_ranges_are_moved_and_get_other_ends(visitor: Visitor) -> None:
     assert shows(page, "oncology") == "ward IN ('surgery', 'cardiology', 'oncology')"
 
 
-def test_values_are_picked_and_given_up(visitor: Visitor, hospital: PView) -> None:
+def test_values_are_picked_and_given_up(visitor, hospital):
     page = visitor.visit()
     bar(page, "region", 0).click()
     shows(page, "Northmoor")
@@ -103,7 +96,7 @@ def test_values_are_picked_and_given_up(visitor: Visitor, hospital: PView) -> No
     page.wait_for_selector("body[data-shown='smoker IS NULL']")
 
 
-def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView) -> None:
+def test_a_bar_picked_counts_what_it_shows(visitor, hospital):
     page = visitor.visit()
     for name in ("age", "cost", "admitted", "systolic_bp", "stay_days"):
         values = hospital.histogram(name, as_="pyarrow")
@@ -119,7 +112,7 @@ def test_a_bar_picked_counts_what_it_shows(visitor: Visitor, hospital: PView) ->
             shows(page, "everything")
 
 
-def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
+def test_the_keyboard_is_enough(visitor, hospital):
     page = visitor.visit()
     bar(page, "age", 0).focus()
     for key, code in (
@@ -157,9 +150,7 @@ def test_the_keyboard_is_enough(visitor: Visitor, hospital: PView) -> None:
     expect(opener).to_be_focused()
 
 
-def test_a_finger_brushes_sideways_and_scrolls_upwards(
-    enter: Callable[..., Visitor], explorer: Explorer, hospital: PView
-) -> None:
+def test_a_finger_brushes_sideways_and_scrolls_upwards(enter, explorer, hospital):
     """Sideways brushes, upwards scrolls; a first tap shows a value, a second one selects it."""
     person = enter(explorer.url, width=390, height=844, has_touch=True)
     page = person.visit()
@@ -187,7 +178,7 @@ def test_a_finger_brushes_sideways_and_scrolls_upwards(
     shows(page, "Female")
 
 
-def test_steps_lead_back_and_forth(visitor: Visitor) -> None:
+def test_steps_lead_back_and_forth(visitor):
     page = visitor.visit()
     brush(page, "age", 0.3, 0.5)
     age = shows(page, "age >=")
@@ -222,7 +213,7 @@ def test_steps_lead_back_and_forth(visitor: Visitor) -> None:
     assert shows(page, "smoker") == both  # the filter survives a change to a view of the same schema
 
 
-def test_undo_takes_back_what_is_still_being_answered(visitor: Visitor) -> None:
+def test_undo_takes_back_what_is_still_being_answered(visitor):
     page = visitor.visit()
     run(page, BY_SERVER)
     bar(page, "sex", 0).click()
@@ -244,7 +235,7 @@ def test_undo_takes_back_what_is_still_being_answered(visitor: Visitor) -> None:
     assert shows(page, "Female") == first
 
 
-def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
+def test_sql_is_edited_and_run(visitor, hospital):
     page = visitor.visit()
     for where, chips in (
         ("age BETWEEN 20 AND 40 AND ward IN ('surgery')", ["age: 20 to 40 ✕", "ward: surgery ✕"]),
@@ -273,7 +264,7 @@ def test_sql_is_edited_and_run(visitor: Visitor, hospital: PView) -> None:
     expect(page.locator("#unrun")).to_be_empty()
 
 
-def test_a_wrong_condition_is_told_in_words(visitor: Visitor) -> None:
+def test_a_wrong_condition_is_told_in_words(visitor):
     visitor.expected = ("400 (Bad Request)",)
     page = visitor.visit()
     before = page.locator("#count").inner_text()
@@ -291,9 +282,7 @@ def test_a_wrong_condition_is_told_in_words(visitor: Visitor) -> None:
     expect(page.locator("#count")).to_have_text(before)
 
 
-def test_a_link_restores_everything(
-    enter: Callable[..., Visitor], explorer: Explorer, visitor: Visitor
-) -> None:
+def test_a_link_restores_everything(enter, explorer, visitor):
     page = visitor.visit()
     choose(page, "Across", "cost")
     choose(page, "Down", "ward")

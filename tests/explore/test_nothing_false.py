@@ -2,10 +2,8 @@
 relations.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +28,6 @@ from visitor import (
 from hdpview.build import build
 from hdpview.domain import Category, Integer, Schema
 from hdpview.explore.notebook import Explorer, explore
-from hdpview.pview import PView
 from hdpview.query.errors.ends import usefulness
 
 
@@ -38,14 +35,14 @@ def _ticks(visitor: Visitor, name: str) -> list[str]:
     return card(visitor.page, name).locator("text.tick").all_text_contents()
 
 
-def test_axes_say_what_they_are(visitor: Visitor) -> None:
+def test_axes_say_what_they_are(visitor):
     visitor.visit()
     assert {"0", "20", "40", "60", "80", "95+"} <= set(_ticks(visitor, "age"))
     assert {"0", "2K", "100K+", "bins of unequal width"} <= set(_ticks(visitor, "cost"))
     assert "bins of unequal width" not in _ticks(visitor, "age")
 
 
-def test_no_answer_leaves_no_older_picture_under_new_labels(visitor: Visitor) -> None:
+def test_no_answer_leaves_no_older_picture_under_new_labels(visitor):
     visitor.expected = ("ERR_",)
     page = visitor.visit()
     run(page, BY_SERVER)
@@ -64,7 +61,7 @@ def test_no_answer_leaves_no_older_picture_under_new_labels(visitor: Visitor) ->
     shows(page, "age")
 
 
-def test_a_late_picture_is_not_drawn(visitor: Visitor) -> None:
+def test_a_late_picture_is_not_drawn(visitor):
     page = visitor.visit()
     run(page, BY_SERVER)
     page.wait_for_selector("#panel-heatmap svg[aria-label*='age and sex']")
@@ -79,7 +76,7 @@ def test_a_late_picture_is_not_drawn(visitor: Visitor) -> None:
     page.wait_for_selector("#panel-heatmap svg[aria-label*='age and admission']")
 
 
-def test_conditions_explain_themselves(visitor: Visitor) -> None:
+def test_conditions_explain_themselves(visitor):
     page = visitor.visit()
     notes = page.locator(".strip #notes")
     run(page, "age > 200 AND diagnosis = 'other'")
@@ -97,7 +94,7 @@ _WORDS = """async (spans) => {
 }"""
 
 
-def test_a_word_says_how_good_a_count_is(visitor: Visitor) -> None:
+def test_a_word_says_how_good_a_count_is(visitor):
     page = visitor.visit()
     expect(page.locator("#word")).to_have_text("useful")
     rng = np.random.default_rng(3)
@@ -108,7 +105,7 @@ def test_a_word_says_how_good_a_count_is(visitor: Visitor) -> None:
     assert page.evaluate(_WORDS, spans.T.tolist()) == expected.tolist()
 
 
-def test_the_last_bin_holds_what_lies_beyond(visitor: Visitor, hospital: PView) -> None:
+def test_the_last_bin_holds_what_lies_beyond(visitor, hospital):
     page = visitor.visit()
     assert spoken(page, "age", 95).startswith("95 or more: about ")
     bar(page, "age", 95).click()
@@ -119,7 +116,7 @@ def test_the_last_bin_holds_what_lies_beyond(visitor: Visitor, hospital: PView) 
     assert float(upper) >= hospital.count("age >= 95").estimate
 
 
-def test_what_is_compared_with_is_named(visitor: Visitor) -> None:
+def test_what_is_compared_with_is_named(visitor):
     page = visitor.visit()
     brush(page, "age", 0.7, 0.9)
     shows(page, "age")
@@ -131,7 +128,7 @@ def test_what_is_compared_with_is_named(visitor: Visitor) -> None:
     assert page.locator("html").evaluate("one => one.scrollHeight") == before
 
 
-def test_rates_leave_missing_outcomes_out(visitor: Visitor, hospital: PView) -> None:
+def test_rates_leave_missing_outcomes_out(visitor, hospital):
     page = visitor.visit()
     choose(page, "Show", "rate")
     choose(page, "Outcome", "smoker")
@@ -151,7 +148,7 @@ def test_rates_leave_missing_outcomes_out(visitor: Visitor, hospital: PView) -> 
     expect(page.locator("#log")).to_be_hidden()  # a rate has no log scale
 
 
-def test_the_verdict_is_about_shares(visitor: Visitor) -> None:
+def test_the_verdict_is_about_shares(visitor):
     page = visitor.visit()
     page.locator("#tab-compare").click()
     run(page, "admitted < TIMESTAMP '2022-01-01'")
@@ -167,7 +164,7 @@ def test_the_verdict_is_about_shares(visitor: Visitor) -> None:
     assert mirrored == [-difference, -high, -low]
 
 
-def test_a_filter_that_selects_nothing_is_flat(visitor: Visitor) -> None:
+def test_a_filter_that_selects_nothing_is_flat(visitor):
     page = visitor.visit()
     run(page, "age < 12 AND diagnosis = 'prostate' AND sex = 'Female'")
     expect(page.locator("#verdict")).to_contain_text("Not distinguishable from 0")
@@ -200,9 +197,7 @@ def wards() -> Iterator[Explorer]:
     running.stop()
 
 
-def test_the_most_frequent_values_are_those_under_the_filter(
-    enter: Callable[..., Visitor], wards: Explorer
-) -> None:
+def test_the_most_frequent_values_are_those_under_the_filter(enter, wards):
     page = enter(wards.url).visit("branches.pview")
     run(page, "late >= 1")
     late = codes(page, "branch")
@@ -218,7 +213,7 @@ def test_the_most_frequent_values_are_those_under_the_filter(
     assert len(set(names)) == len(names)
 
 
-def test_a_modelled_relation_may_be_reversed(visitor: Visitor) -> None:
+def test_a_modelled_relation_may_be_reversed(visitor):
     page = visitor.page
 
     def without_pairs(route: object) -> None:

@@ -1,12 +1,8 @@
 """The published page: one file, no network, and the same numbers as Python to the ninth digit."""
 
-from __future__ import annotations
-
 import math
 import random
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 from random_filters import random_filters
 from typer.testing import CliRunner
-from visitor import Visitor, bar, brush, choose, run, saved, says, shown_count, shows
+from visitor import bar, brush, choose, run, saved, says, shown_count, shows
 
 from hdpview.cli.main import app
 from hdpview.errors import ViewFileError
@@ -55,13 +51,13 @@ def _expected(view: PView, filters: list[str]) -> np.ndarray[Any, Any]:
     return np.column_stack([answers.estimate, answers.typical])
 
 
-def test_counts_equal_pythons(reader: Visitor, hospital: PView) -> None:
+def test_counts_equal_pythons(reader, hospital):
     """2,000 random filters, including ranges that cut through bins or exceed the bounds, to 1e-9."""
     filters = random_filters(hospital.schema, N_FILTERS, seed=18)
     _close(reader.page.evaluate(_COUNTS, filters), _expected(hospital, filters))
 
 
-def test_histograms_and_shares_equal_pythons(reader: Visitor, hospital: PView) -> None:
+def test_histograms_and_shares_equal_pythons(reader, hospital):
     for where in [None, *random_filters(hospital.schema, 20, seed=19)]:
         answer = reader.ask("/api/histograms", where=where, measure={"kind": "percent"})["histograms"]
         for name in hospital.schema.names:
@@ -72,7 +68,7 @@ def test_histograms_and_shares_equal_pythons(reader: Visitor, hospital: PView) -
                 _close(np.array(answer[name]["share"][key], np.float64), column)
 
 
-def test_pairs_and_comparisons_equal_pythons(reader: Visitor, hospital: PView) -> None:
+def test_pairs_and_comparisons_equal_pythons(reader, hospital):
     answer = reader.ask("/api/pairs", first="admission", second="age", where="sex = 'Male' AND cost > 700")
     table = hospital.marginal(["admission", "age"], "sex = 'Male' AND cost > 700", as_="pyarrow")
     for key, column in zip(ENDS, table.column_names[-3:], strict=True):
@@ -94,7 +90,7 @@ def test_pairs_and_comparisons_equal_pythons(reader: Visitor, hospital: PView) -
             assert answer["ratio_interval"][1] is None
 
 
-def test_rates_equal_pythons(reader: Visitor, hospital: PView) -> None:
+def test_rates_equal_pythons(reader, hospital):
     measure = {"kind": "rate", "attribute": "readmitted", "code": 1, "missing": "no"}
     for where in (None, "sex = 'Female' AND cost > 700", "age > 200"):
         answer = reader.ask("/api/histograms", where=where, attributes=["age"], measure=measure)
@@ -116,7 +112,7 @@ _STATISTICS = """async (asked) => {
 _SHARES = (0.25, 0.5, 0.9)
 
 
-def test_statistics_equal_pythons(reader: Visitor, hospital: PView) -> None:
+def test_statistics_equal_pythons(reader, hospital):
     rng = random.Random(22)
     numbers = [a.name for a in hospital.schema if a.kind in ("integer", "real")]
     filters = [None, *random_filters(hospital.schema, 49, seed=22)]
@@ -140,7 +136,7 @@ def _number(value: float | None) -> float:
     return math.nan if value is None or math.isinf(value) else float(value)
 
 
-def test_breakdowns_of_two_groups_equal_pythons(reader: Visitor, hospital: PView) -> None:
+def test_breakdowns_of_two_groups_equal_pythons(reader, hospital):
     first, second = "age < 30 AND sex = 'Female'", "age >= 60"
     answer = reader.ask("/api/shares", first=first, second=second, attribute="ward")
     expected = shares_answer(hospital, first, second, "ward", 0.95)
@@ -153,9 +149,7 @@ def test_breakdowns_of_two_groups_equal_pythons(reader: Visitor, hospital: PView
     )
 
 
-def test_other_views_equal_pythons(
-    enter: Callable[..., Visitor], hospital: PView, blocky: PView, tmp_path: Path
-) -> None:
+def test_other_views_equal_pythons(enter, hospital, blocky, tmp_path):
     for number, view in enumerate((blocky, merge([hospital, hospital], overlapping=True))):
         path = tmp_path / f"{number}.html"
         view.publish(path)
@@ -175,7 +169,7 @@ def test_other_views_equal_pythons(
             _close(*_statistics(view, asked, person.ask("/api/statistics", **asked)))
 
 
-def test_the_page_is_the_explorer(reader: Visitor, hospital: PView) -> None:
+def test_the_page_is_the_explorer(reader, hospital):
     page = reader.page
     brush(page, "age", 0.4, 0.8)
     shows(page, "age")
@@ -199,7 +193,7 @@ def test_the_page_is_the_explorer(reader: Visitor, hospital: PView) -> None:
     expect(page.locator("#error")).to_contain_text("OR joins conditions on one attribute only")
 
 
-def test_the_page_says_what_it_holds(reader: Visitor, hospital: PView, published: Path) -> None:
+def test_the_page_says_what_it_holds(reader, hospital, published):
     reader.expected = ("Content Security Policy", "etch")
     page = reader.page
     page.locator("#trust-open").click()
@@ -223,7 +217,7 @@ def test_the_page_says_what_it_holds(reader: Visitor, hospital: PView, published
     assert page.evaluate("() => fetch('data:,x').then(() => 'fetched', () => 'refused')") == "refused"
 
 
-def test_hostile_names_stay_text(enter: Callable[..., Visitor], hostile: PView, tmp_path: Path) -> None:
+def test_hostile_names_stay_text(enter, hostile, tmp_path):
     hostile.publish(tmp_path / "hostile.html")
     page = enter((tmp_path / "hostile.html").as_uri(), offline=True).visit()
     assert page.locator("img").count() == 0
@@ -233,7 +227,7 @@ def test_hostile_names_stay_text(enter: Callable[..., Visitor], hostile: PView, 
     shows(page, "IN")
 
 
-def test_by_command(hospital: PView, tmp_path: Path) -> None:
+def test_by_command(hospital, tmp_path):
     hospital.save(tmp_path / "hospital.pview")
     done = CliRunner().invoke(
         app, ["publish", str(tmp_path / "hospital.pview"), "-o", str(tmp_path / "out.html")]
@@ -246,7 +240,7 @@ def test_by_command(hospital: PView, tmp_path: Path) -> None:
         hospital.publish(tmp_path / "nowhere" / "out.html")
 
 
-def test_the_page_is_small(hospital: PView) -> None:
+def test_the_page_is_small(hospital):
     """Scripts and style below 110 kB, so that a page of Adult stays below 310 kB."""
     text = page_of(hospital, "hospital.pview")
     content = re.search(r'<script type="text/plain" id="content">(.*?)</script>', text, re.DOTALL)

@@ -1,9 +1,7 @@
 """Rates, trends, orders and associations on the page."""
 
-from __future__ import annotations
-
 from playwright.sync_api import Page, expect
-from visitor import Visitor, bar, brush, card, choose, every_label, numbers_in, shows, spoken
+from visitor import bar, brush, card, choose, every_label, numbers_in, shows, spoken
 
 
 def show_rate_of(page: Page, outcome: str) -> None:
@@ -11,7 +9,7 @@ def show_rate_of(page: Page, outcome: str) -> None:
     choose(page, "Outcome", outcome)
 
 
-def test_a_rate_by_group(visitor: Visitor) -> None:
+def test_a_rate_by_group(visitor):
     page = visitor.visit()
     show_rate_of(page, "readmitted")
     assert "rate of readmitted = true: " in spoken(page, "age", 0)
@@ -19,7 +17,7 @@ def test_a_rate_by_group(visitor: Visitor) -> None:
     expect(page.locator("#measured")).to_contain_text("Overall rate of readmitted = true: ")
 
 
-def test_the_largest_come_first_with_the_certainty_of_their_order(visitor: Visitor) -> None:
+def test_the_largest_come_first_with_the_certainty_of_their_order(visitor):
     page = visitor.visit()
     choose(page, "Order of values", "count")
     counts = [float(numbers_in(label)[0]) for label in every_label(page, "region")]
@@ -29,7 +27,7 @@ def test_the_largest_come_first_with_the_certainty_of_their_order(visitor: Visit
     assert (card(page, "region").locator("path.bracket").get_attribute("d") or "").count("M") >= 1
 
 
-def test_the_trend_of_a_rate_by_quarter_under_a_filter(visitor: Visitor) -> None:
+def test_the_trend_of_a_rate_by_quarter_under_a_filter(visitor):
     page = visitor.visit()
     bar(page, "sex", 0).click()
     shows(page, "sex")
@@ -40,7 +38,7 @@ def test_the_trend_of_a_rate_by_quarter_under_a_filter(visitor: Visitor) -> None
     assert labels[0].startswith("2020 Q1: rate of smoker = true: ")
 
 
-def test_what_goes_with_an_outcome(visitor: Visitor) -> None:
+def test_what_goes_with_an_outcome(visitor):
     page = visitor.visit()
     show_rate_of(page, "admission")
     page.get_by_role("button", name="What goes with this?", exact=True).click()

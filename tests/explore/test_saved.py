@@ -2,8 +2,6 @@
 page say what the screen says, served and published.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable
@@ -121,7 +119,7 @@ CASES = [("published" if number % 2 else "served", state) for number, state in e
 
 
 @pytest.mark.parametrize(("page", "state"), CASES, indirect=["page"])
-def test_what_is_saved_is_what_was_seen(page: Page, state: str) -> None:
+def test_what_is_saved_is_what_was_seen(page, state):
     name, *acts = STATES[state]
     for act in acts:
         act(page)
@@ -163,7 +161,7 @@ def test_what_is_saved_is_what_was_seen(page: Page, state: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["published"], indirect=True)
-def test_a_heatmap_is_saved_as_it_is_seen(page: Page) -> None:
+def test_a_heatmap_is_saved_as_it_is_seen(page):
     _female(page)
     for label, value in (("Across", "admission"), ("Down", "ward"), ("Cells show", "row")):
         choose(page, label, value)
@@ -181,7 +179,7 @@ def test_a_heatmap_is_saved_as_it_is_seen(page: Page) -> None:
         assert float(lower) <= float(value) <= float(upper)
 
 
-def test_a_statement_is_saved_and_linked(visitor: Visitor) -> None:
+def test_a_statement_is_saved_and_linked(visitor):
     page = visitor.visit()
     _brushed(page)
     page.locator("#tab-select").click()

@@ -1,23 +1,19 @@
 """The explorer's server answers what the view answers."""
 
-from __future__ import annotations
-
 import io
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from fastapi.testclient import TestClient
 from questions import GETS, POSTS, asked
 
 from hdpview.explore.cache import LruCache
-from hdpview.pview import PView
 
 WHERE = "age >= 65 AND sex = 'Female'"
 
 
-def test_views_and_schema_are_the_public_facts(client: TestClient, hospital: PView) -> None:
+def test_views_and_schema_are_the_public_facts(client, hospital):
     views, schema = client.get("/api/views").json(), client.get("/api/schema").json()
     assert [view["name"] for view in views] == ["hospital.pview", "hostile.pview"]
     assert [view["private"] for view in views] == [True, False]
@@ -30,7 +26,7 @@ def test_views_and_schema_are_the_public_facts(client: TestClient, hospital: PVi
     assert client.get("/api/schema", params={"view": "hostile.pview"}).json()["private"] is False
 
 
-def test_sql_answers_are_the_views(client: TestClient, hospital: PView) -> None:
+def test_sql_answers_are_the_views(client, hospital):
     statement = (
         f"SELECT region, COUNT(*) AS n, AVG(age) AS mean_age FROM view WHERE {WHERE} GROUP BY region ORDER "
         "BY n DESC"
@@ -42,7 +38,7 @@ def test_sql_answers_are_the_views(client: TestClient, hospital: PView) -> None:
     assert (answer["confidence"], answer["epsilon"]) == (0.9, 1.0)
 
 
-def test_histograms_and_count_are_the_views(client: TestClient, hospital: PView) -> None:
+def test_histograms_and_count_are_the_views(client, hospital):
     answer = asked(client, "/api/histograms", where=WHERE, own={"age": "sex = 'Female'", "sex": "age >= 65"})
     count = hospital.count(WHERE)
     ours, theirs = (
@@ -59,7 +55,7 @@ def test_histograms_and_count_are_the_views(client: TestClient, hospital: PView)
             assert histogram[ours] == pytest.approx(table[theirs].to_pylist(), abs=1e-3)
 
 
-def test_pairs_and_comparisons_are_the_views(client: TestClient, hospital: PView) -> None:
+def test_pairs_and_comparisons_are_the_views(client, hospital):
     answer = asked(client, "/api/pairs", first="admission", second="age", where="sex = 'Male'")
     table = hospital.marginal(["admission", "age"], "sex = 'Male'", as_="pyarrow")
     flat = [value for row in answer["estimate"] for value in row]
@@ -71,7 +67,7 @@ def test_pairs_and_comparisons_are_the_views(client: TestClient, hospital: PView
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_files_hold_the_result_with_its_intervals(client: TestClient, hospital: PView, kind: str) -> None:
+def test_files_hold_the_result_with_its_intervals(client, hospital, kind):
     statement = "SELECT sex, COUNT(*) AS n FROM view GROUP BY sex ORDER BY sex"
     answer = client.post("/api/table", json={"sql": statement, "format": kind})
     assert answer.status_code == 200
@@ -83,7 +79,7 @@ def test_files_hold_the_result_with_its_intervals(client: TestClient, hospital: 
     assert {"n_lower", "n_upper"} <= set(table.column_names)
 
 
-def test_views_do_not_share_answers(client: TestClient) -> None:
+def test_views_do_not_share_answers(client):
     first, second = (
         [asked(client, "/api/histograms", view=name)["count"] for _ in range(2)]
         for name in ("hospital.pview", "hostile.pview")
@@ -91,7 +87,7 @@ def test_views_do_not_share_answers(client: TestClient) -> None:
     assert first[0] == first[1] != second[0] == second[1]
 
 
-def test_recent_answers_are_the_same_and_few() -> None:
+def test_recent_answers_are_the_same_and_few():
     recent = LruCache(10)
     for key in "abc":
         recent.keep(key, b"1234", 4)
@@ -104,7 +100,7 @@ def test_recent_answers_are_the_same_and_few() -> None:
     assert recent.get("huge") is None
 
 
-def test_the_description_lists_every_endpoint(client: TestClient) -> None:
+def test_the_description_lists_every_endpoint(client):
     paths = client.get("/api/openapi.json").json()["paths"]
     assert set(paths) == {*POSTS, *GETS}
     for methods in paths.values():

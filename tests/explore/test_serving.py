@@ -1,7 +1,5 @@
 """Starting the explorer: from the command line, from a notebook, from a view; and its bench."""
 
-from __future__ import annotations
-
 import http.client
 import subprocess
 import sys
@@ -13,13 +11,11 @@ import pytest
 
 from hdpview.build import build
 from hdpview.domain import Category, Integer, Schema
-from hdpview.explore import notebook
-from hdpview.pview import PView
 from hdpview_bench.gesture import gesture_row
 from hdpview_bench.serve import serve_row
 
 
-def test_beyond_this_machine_the_command_asks_for_a_token(tmp_path: Path, hospital: PView) -> None:
+def test_beyond_this_machine_the_command_asks_for_a_token(tmp_path, hospital):
     hospital.save(tmp_path / "a.pview")
     command = [*f"{sys.executable} -m hdpview explore --no-open --port 0".split(), str(tmp_path / "a.pview")]
     done = subprocess.run([*command, "--host", "0.0.0.0"], capture_output=True, text=True, timeout=60)
@@ -30,7 +26,7 @@ def test_beyond_this_machine_the_command_asks_for_a_token(tmp_path: Path, hospit
     assert "Rename one" in twice.stderr
 
 
-def test_a_notebook_shows_a_view_in_a_frame(explorer: notebook.Explorer, hospital: PView) -> None:
+def test_a_notebook_shows_a_view_in_a_frame(explorer, hospital):
     assert explorer.url in explorer._repr_html_()
     running = hospital.explore()
     address = urlsplit(running.url)
@@ -46,7 +42,7 @@ def test_a_notebook_shows_a_view_in_a_frame(explorer: notebook.Explorer, hospita
         http.client.HTTPConnection(address.netloc, timeout=60).request("GET", "/")
 
 
-def test_many_people_are_measured(tmp_path: Path, hospital: PView) -> None:
+def test_many_people_are_measured(tmp_path, hospital):
     hospital.save(tmp_path / "a.pview")
     row = serve_row(tmp_path / "a.pview", users=3, seconds=2)
     assert row["requests"] > 10
@@ -69,7 +65,7 @@ def small(tmp_path: Path) -> Path:
 
 # In a browser of its own: a second try, as conftest.py gives all tests in a browser.
 @pytest.mark.flaky(reruns=1)
-def test_a_gesture_is_measured_in_a_browser(small: Path) -> None:
+def test_a_gesture_is_measured_in_a_browser(small):
     row = gesture_row(small)
     assert (row["gestures"], row["moves"]) == (1, 4)
     assert 0 < row["redrawn_p50_ms"] <= row["redrawn_p95_ms"] <= row["redrawn_max_ms"]

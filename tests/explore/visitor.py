@@ -1,7 +1,5 @@
 """A person at the page in a real browser, for tests."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -10,8 +10,6 @@ is the same each time (tests/repeatable.py).
     python tests/interface/pages.py examples/explore.ipynb                   # the same for a notebook
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A small invented table for trying the command line on, blemishes included."""
 
-from __future__ import annotations
-
 import csv
 import random
 from pathlib import Path

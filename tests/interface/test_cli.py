@@ -1,7 +1,5 @@
 """The command line, for people and programs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -97,7 +95,7 @@ COMMANDS = list(commands(typer.main.get_command(app)))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_has_help_with_an_example(command: tuple[str, ...]) -> None:
+def test_every_command_has_help_with_an_example(command):
     done = CliRunner().invoke(app, [*command, "--help"])
     assert done.exit_code == 0
     assert "Usage" in done.stdout
@@ -105,12 +103,12 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...]) -> Non
     assert is_group or "Example: hdpview " + " ".join(command) in " ".join(done.stdout.split())
 
 
-def test_the_version_is_told_without_a_command() -> None:
+def test_the_version_is_told_without_a_command():
     done = run("--version")
     assert (done.returncode, done.stdout) == (0, f"hdpview {hdpview.__version__}\n")
 
 
-def test_numbers_and_names_of_columns_are_never_folded(folder: Path) -> None:
+def test_numbers_and_names_of_columns_are_never_folded(folder):
     names = ["n", *(f"a_rather_long_name_{i}" for i in range(9))]
     sql = f"SELECT {', '.join(f'COUNT(*) * 1000000 AS {name}' for name in names)} FROM view"
     into_a_file = run("query", "people.pview", sql, cwd=folder).stdout
@@ -122,7 +120,7 @@ def test_numbers_and_names_of_columns_are_never_folded(folder: Path) -> None:
         assert all(re.fullmatch(r"[\d,]+", number) for number in row)
 
 
-def test_colours_are_left_out_on_request(folder: Path) -> None:
+def test_colours_are_left_out_on_request(folder):
     run(*BUILD, "--test-key", "k", "-o", "red.pview", cwd=folder)
     for environment, is_red in (({}, True), ({"NO_COLOR": "1"}, False)):
         text = on_terminal("query", "red.pview", "SELECT COUNT(*) FROM view", cwd=folder, **environment)
@@ -130,7 +128,7 @@ def test_colours_are_left_out_on_request(folder: Path) -> None:
         assert ("\x1b[31m" in text) == is_red
 
 
-def test_a_full_disk_and_a_narrow_encoding_end_in_words(folder: Path) -> None:
+def test_a_full_disk_and_a_narrow_encoding_end_in_words(folder):
     words = [sys.executable, "-m", "hdpview", "schema", "check", "people.toml"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(words, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -141,7 +139,7 @@ def test_a_full_disk_and_a_narrow_encoding_end_in_words(folder: Path) -> None:
     assert "nearest bin" in done.stdout
 
 
-def test_an_interrupt_inside_compiled_code_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_inside_compiled_code_is_an_interrupt(monkeypatch):
     """Numba raises Ctrl-C as the cause of a SystemError."""
 
     def interrupted(cause: BaseException | None) -> Any:
@@ -165,7 +163,7 @@ def as_json(*words: object, cwd: Path) -> Any:
     return json.loads(done.stdout)
 
 
-def test_query_prints_json_csv_and_tables(folder: Path) -> None:
+def test_query_prints_json_csv_and_tables(folder):
     ask = ["query", "people.pview", "SELECT COUNT(*) AS n FROM view WHERE age > 1000"]
     answer = as_json(*ask, "--confidence", "0.9", cwd=folder)
     assert set(answer) == {"columns", "rows", "confidence", "epsilon", "delta", "notes"}
@@ -196,15 +194,13 @@ ENDS = ["n_lower", "n_upper"]
         ((76.34, 76.34, 76.34), 1.0, ["76", "76", "76"]),
     ],
 )
-def test_estimates_are_rounded_as_on_the_page(
-    estimate: tuple[float, float, float], least: float, expected: list[str]
-) -> None:
+def test_estimates_are_rounded_as_on_the_page(estimate, least, expected):
     names = ["x", "x_lower", "x_upper"]
     row = dict(zip(names, estimate, strict=True))
     assert [output.rounded_row(row, [names], ["x"] if least else [])[name] for name in names] == expected
 
 
-def test_info_states_what_is_protected_and_how_far_answers_are_off(folder: Path) -> None:
+def test_info_states_what_is_protected_and_how_far_answers_are_off(folder):
     text = run("info", "people.pview", cwd=folder).stdout
     assert "epsilon 1 for one row (add or remove one record)" in text
     assert "education" in text
@@ -217,7 +213,7 @@ def test_info_states_what_is_protected_and_how_far_answers_are_off(folder: Path)
     assert all(error > 0 for error in quality["within"].values())
 
 
-def test_a_test_key_is_shown_wherever_the_view_is(folder: Path) -> None:
+def test_a_test_key_is_shown_wherever_the_view_is(folder):
     """Builds with one key are equal, and others are not."""
     for name in ("a", "b"):
         assert "NOT PRIVATE" in run(*BUILD, "--test-key", "k", "-o", f"{name}.pview", cwd=folder).stdout
@@ -229,7 +225,7 @@ def test_a_test_key_is_shown_wherever_the_view_is(folder: Path) -> None:
     assert "NOT PRIVATE" in run("query", "a.pview", "SELECT COUNT(*) FROM view", cwd=folder).stderr
 
 
-def test_columns_that_cannot_be_read_are_left_out_of_drafts(tmp_path: Path) -> None:
+def test_columns_that_cannot_be_read_are_left_out_of_drafts(tmp_path):
     odd = {"age": [30, 40], "list": [[1], [2]], "raw": [b"a", b"b"], "place": [{"x": 1}, {"x": 2}]}
     pq.write_table(pa.table(odd), tmp_path / "odd.parquet")
     text = run("schema", "draft", "odd.parquet", cwd=tmp_path).stdout
@@ -239,7 +235,7 @@ def test_columns_that_cannot_be_read_are_left_out_of_drafts(tmp_path: Path) -> N
     assert run("schema", "check", "odd.toml", "odd.parquet", cwd=tmp_path).returncode == 0
 
 
-def test_schema_drawn_from_data_is_marked_down_to_the_view(folder: Path) -> None:
+def test_schema_drawn_from_data_is_marked_down_to_the_view(folder):
     run("schema", "draft", "people.csv", "--from-data-not-private", "-o", "drawn.toml", cwd=folder)
     assert "NOT PRIVATE" in run("schema", "check", "drawn.toml", "people.csv", cwd=folder).stdout
     done = run("build", "people.csv", "-s", "drawn.toml", "-e", "1", "-o", "drawn.pview", cwd=folder)
@@ -311,9 +307,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_wrong_input_is_refused_in_a_sentence_and_leaves_nothing(
-    folder: Path, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_input_is_refused_in_a_sentence_and_leaves_nothing(folder, words, monkeypatch, capsys):
     view = (folder / "people.pview").read_bytes()
     (folder / "folder.png").mkdir(exist_ok=True)
     (folder / "draft.toml").write_text("[attributes]\nage = { type = 'integer', min = ?, max = 90 }")
@@ -329,7 +323,7 @@ def test_wrong_input_is_refused_in_a_sentence_and_leaves_nothing(
     assert contents(folder) == before
 
 
-def test_interrupting_a_build_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_interrupting_a_build_leaves_nothing_behind(tmp_path):
     write_people(tmp_path / "people.csv", n_rows=200_000)
     (tmp_path / "people.toml").write_text(SCHEMA)
     spill = tmp_path / "spill"
@@ -350,7 +344,7 @@ def test_interrupting_a_build_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not list(spill.glob("hdpview-*"))
 
 
-def test_without_the_bench_package_its_commands_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_bench_package_its_commands_say_how_to_get_it(monkeypatch):
     listed = CliRunner().invoke(app, ["--help"]).stdout
     assert "│ audit " in listed
     assert "│ bench " in listed

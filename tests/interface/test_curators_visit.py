@@ -1,7 +1,5 @@
 """The curator's path on the command line, from a raw file to a published page."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -96,7 +94,7 @@ def _meters() -> Table:
 
 
 @pytest.mark.parametrize("table", [_visits(), _orders(), _meters()], ids=["visits", "orders", "meters"])
-def test_from_a_messy_file_to_a_published_page(table: Table, tmp_path: Path) -> None:
+def test_from_a_messy_file_to_a_published_page(table, tmp_path):
     (tmp_path / "table.csv").write_text("\n".join(table.lines) + "\n", encoding=table.encoding)
     drafted = run("schema", "draft", "table.csv", "-o", "table.toml", cwd=tmp_path)
     assert (drafted.returncode, "schema check table.toml table.csv" in drafted.stderr) == (0, True)
@@ -149,7 +147,7 @@ def clinic(tmp_path: Path) -> Path:
     return tmp_path / "clinic.csv"
 
 
-def test_a_draft_has_a_line_per_column_and_tells_no_value(clinic: Path) -> None:
+def test_a_draft_has_a_line_per_column_and_tells_no_value(clinic):
     text = draft_schema(clinic)
     lines = text.splitlines()
     assert len(lines) < 60
@@ -173,7 +171,7 @@ def test_a_draft_has_a_line_per_column_and_tells_no_value(clinic: Path) -> None:
     assert not re.search(r"Chirurgie|Innere|2019|2023|428", text)
 
 
-def test_losses_stop_a_build_until_they_are_accepted(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_stop_a_build_until_they_are_accepted(clinic, monkeypatch):
     """Python, the command and the check agree; what was lost shows in the finished view too."""
     source = '[source]\nseparator = ";"\nencoding = "cp1252"\nmissing = ["?"]\n'
     bands = '[attributes.Altersgruppe]\ntype = "integer"\nmin = 0\nmax = 100\nmissing = 0\n'
@@ -208,7 +206,7 @@ def test_losses_stop_a_build_until_they_are_accepted(clinic: Path, monkeypatch: 
     assert "Warning: Altersgruppe: 100% of records are counted as '0'" in accepted.stdout
 
 
-def test_import_writes_a_schema_and_check_reads_it(tmp_path: Path) -> None:
+def test_import_writes_a_schema_and_check_reads_it(tmp_path):
     write_people(tmp_path / "people.csv")
     ddl = (
         "CREATE TABLE people (age int CHECK (age BETWEEN 17 AND 90), education text CHECK (education IN "

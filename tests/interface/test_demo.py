@@ -1,14 +1,12 @@
 """The demo, as `make demo` runs it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 
-def test_commands_that_the_demo_suggests_work_as_printed(tmp_path: Path) -> None:
+def test_commands_that_the_demo_suggests_work_as_printed(tmp_path):
     program = Path(sys.executable).parent / "hdpview"
     environment = {**os.environ, "PATH": "/usr/bin:/bin", "COLUMNS": "110"}
 

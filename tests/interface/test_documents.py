@@ -1,7 +1,5 @@
 """Documents that must agree with the code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -12,7 +10,7 @@ GENERATED = {"docs/gallery/admissions.html", "docs/reference/command-line.md"}
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
-def test_labels_of_the_privacy_argument_are_those_in_the_code() -> None:
+def test_labels_of_the_privacy_argument_are_those_in_the_code():
     in_code = {
         label for path in SOURCES for label in re.findall(r"\[P\d+\]", path.read_text(encoding="utf-8"))
     }
@@ -22,14 +20,14 @@ def test_labels_of_the_privacy_argument_are_those_in_the_code() -> None:
     assert sorted(headings) == sorted(in_code)
 
 
-def test_greek_stands_in_one_file_of_the_partition() -> None:
+def test_greek_stands_in_one_file_of_the_partition():
     for path in (ROOT / "src/hdpview/partition").glob("*.py"):
         if path.name != "parameters.py":
             code = re.sub(r'""".*?"""|#.*', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
             assert not re.search("[α-ωΑ-Ω]", code), path.name
 
 
-def test_links_between_documents_lead_somewhere() -> None:
+def test_links_between_documents_lead_somewhere():
     for page in [
         *sorted(ROOT.glob("*.md")),
         *sorted((ROOT / "docs").rglob("*.md")),
@@ -45,7 +43,7 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert not heading or heading in _headings(named), f"{page.name} → {target}#{heading}"
 
 
-def test_first_page_of_the_site_shows_the_program_of_the_readme() -> None:
+def test_first_page_of_the_site_shows_the_program_of_the_readme():
     program = re.search(r"```python\n.*?```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert program is not None
     assert program[0] in (ROOT / "docs/index.md").read_text(encoding="utf-8")

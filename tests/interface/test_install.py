@@ -1,8 +1,6 @@
 """The wheel as an analyst installs it: small, without the curator's packages, and enough to open, ask,
 publish."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -70,7 +68,7 @@ def run(analyst: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=analyst, env=_environment(), capture_output=True, text=True)
 
 
-def test_wheel_and_sdist_hold_what_they_should(built: Path) -> None:
+def test_wheel_and_sdist_hold_what_they_should(built):
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     inside = set(zipfile.ZipFile(wheel).namelist())
     assert {"hdpview/py.typed", "hdpview/explore/static/index.html", "hdpview/domain/schema.json"} <= inside
@@ -83,7 +81,7 @@ def test_wheel_and_sdist_hold_what_they_should(built: Path) -> None:
     assert {"pyproject.toml", "Makefile", "CITATION.cff", "bench/pyproject.toml", "tests/cells.py"} <= packed
 
 
-def test_an_analyst_installs_little(analyst: Path) -> None:
+def test_an_analyst_installs_little(analyst):
     """Less than 400 MiB including compiled modules, which are as large as their sources."""
     (site,) = (analyst / "env/lib").glob("python*/site-packages")
     assert not [name for name in CURATOR_PACKAGES if (site / name).exists()]
@@ -92,7 +90,7 @@ def test_an_analyst_installs_little(analyst: Path) -> None:
     assert n_bytes < MOST_BYTES
 
 
-def test_an_analyst_opens_asks_and_publishes(analyst: Path) -> None:
+def test_an_analyst_opens_asks_and_publishes(analyst):
     done = run(analyst, "-c", ASK)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -105,7 +103,7 @@ def test_an_analyst_opens_asks_and_publishes(analyst: Path) -> None:
     assert (analyst / "again.pview").stat().st_size > 0
 
 
-def test_the_command_line_of_an_analyst(analyst: Path) -> None:
+def test_the_command_line_of_an_analyst(analyst):
     assert run(analyst, "-m", "hdpview", "--version").stdout == f"hdpview {hdpview.__version__}\n"
     command = [analyst / "env/bin/hdpview", "query", "v.pview", "SELECT COUNT(*) AS n FROM view"]
     asked = subprocess.run(command, cwd=analyst, env=_environment(), capture_output=True, text=True)
@@ -126,7 +124,7 @@ def test_the_command_line_of_an_analyst(analyst: Path) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else value,
 )
-def test_what_is_missing_is_said_in_a_sentence(analyst: Path, words: list[str], extra: str) -> None:
+def test_what_is_missing_is_said_in_a_sentence(analyst, words, extra):
     SCHEMA.save(analyst / "s.toml")
     (analyst / "x.csv").write_text("age,sex\n30,Female\n")
     done = run(analyst, "-m", "hdpview", *words)

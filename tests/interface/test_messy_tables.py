@@ -2,8 +2,6 @@
 the same ones, and no column loses more than a fifth without a warning.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -175,7 +173,7 @@ def prepared(folder: Path, mess: Mess) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("case", MESSES)
-def test_losses_are_said_before_anything_is_paid(tmp_path: Path, case: str) -> None:
+def test_losses_are_said_before_anything_is_paid(tmp_path, case):
     mess = MESSES[case]
     data, schema = prepared(tmp_path, mess)
     loaded = hv.Schema.load(schema)
@@ -217,7 +215,7 @@ READABLE = {
 
 
 @pytest.mark.parametrize("case", READABLE)
-def test_what_is_declared_is_read(tmp_path: Path, case: str) -> None:
+def test_what_is_declared_is_read(tmp_path, case):
     text, attributes, source = READABLE[case]
     data, schema = prepared(tmp_path, Mess(text, attributes, (), source=source))
     loaded = hv.Schema.load(schema)
@@ -227,7 +225,7 @@ def test_what_is_declared_is_read(tmp_path: Path, case: str) -> None:
     assert view.count(f"{loaded.names[0]} IS NULL").estimate < N / 4
 
 
-def test_the_privacy_unit_is_questioned(tmp_path: Path) -> None:
+def test_the_privacy_unit_is_questioned(tmp_path):
     data, schema = prepared(
         tmp_path, Mess(table(age=ages, sex=sexes, who=lambda i: f"p{i}" if i % 3 == 0 else ""), AGE, ())
     )
@@ -240,7 +238,7 @@ def test_the_privacy_unit_is_questioned(tmp_path: Path) -> None:
     assert "many rows name no person" in nameless.sentence
 
 
-def test_a_paid_check_answers_from_noisy_counts_and_is_charged(tmp_path: Path) -> None:
+def test_a_paid_check_answers_from_noisy_counts_and_is_charged(tmp_path):
     text = table(age=spoilt(ages, lambda i: "900", 50), sex=lambda i: sexes(i).lower(), pay=lambda i: "5")
     data, schema = prepared(tmp_path, Mess(text, f"{AGE}\n{SEX}\n{PAY}", ()))
     run, words = CliRunner(), ["schema", "check", str(schema), str(data)]
@@ -262,7 +260,7 @@ def test_a_paid_check_answers_from_noisy_counts_and_is_charged(tmp_path: Path) -
     assert isinstance(refused.exception, hv.BudgetError)
 
 
-def test_files_that_differ_are_told_apart(tmp_path: Path) -> None:
+def test_files_that_differ_are_told_apart(tmp_path):
     pq.write_table(pa.table({"age": [1, 2], "pay": [1.0, 2.0]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"age": [1, 2]}), tmp_path / "b.parquet")
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9), hv.Real(name="pay", min=0.0, max=9.0, bins=3)])
@@ -285,7 +283,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_table_is_refused_with_the_way_out(tmp_path: Path, case: str) -> None:
+def test_what_is_no_table_is_refused_with_the_way_out(tmp_path, case):
     text, name, words = REFUSED[case]
     (tmp_path / name).write_text(text)
     drafted = CliRunner().invoke(app, ["schema", "draft", str(tmp_path / name)])

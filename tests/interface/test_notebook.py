@@ -1,7 +1,5 @@
 """The notebook in examples/, run as a person would run it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
 
 @pytest.mark.filterwarnings("default")  # Jupyter's own
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_show_what_they_print(path: Path, tmp_path: Path) -> None:
+def test_notebooks_show_what_they_print(path, tmp_path):
     """`python tests/interface/pages.py examples/explore.ipynb` renews the outputs."""
     kept = nbformat.read(path, as_version=4)
     now = execute_notebook(path, tmp_path)

@@ -1,7 +1,5 @@
 """A paid view is never lost, and the spent budget is stated."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +35,7 @@ def paid(folder: Path) -> tuple[hv.PView, Receipt]:
     return view, receipts[0]
 
 
-def test_a_view_saved_elsewhere_ends_with_code_3(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_saved_elsewhere_ends_with_code_3(folder, monkeypatch):
     (folder / "out").mkdir()
     monkeypatch.setattr(Saver, "save", lambda *_: "The view is in another place.")
     ended = command_line.run(*words(), cwd=folder)
@@ -45,7 +43,7 @@ def test_a_view_saved_elsewhere_ends_with_code_3(folder: Path, monkeypatch: pyte
     assert "The view is in another place." in ended.stderr
 
 
-def test_a_full_disk_costs_no_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_costs_no_view(tmp_path, monkeypatch):
     """The view goes to another place, and the charge names it."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(save.tempfile, "tempdir", str(tmp_path / "elsewhere"))
@@ -62,7 +60,7 @@ def test_a_full_disk_costs_no_view(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (charge.state, charge.view) == (FINISHED, str(kept))
 
 
-def test_two_builds_of_one_name_keep_both_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_builds_of_one_name_keep_both_views(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(save.tempfile, "tempdir", str(tmp_path / "elsewhere"))
     savers = [Saver(tmp_path / "v.pview") for _ in range(2)]
@@ -80,9 +78,7 @@ def test_two_builds_of_one_name_keep_both_views(tmp_path: Path, monkeypatch: pyt
     assert hv.open(kept).manifest.epsilon == 1
 
 
-def test_a_view_that_finds_no_place_is_lost_on_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_that_finds_no_place_is_lost_on_record(tmp_path, monkeypatch):
     view, receipt = paid(tmp_path)
     saver = Saver(tmp_path / "v.pview")
     saver.keep(receipt)
@@ -96,13 +92,13 @@ def test_a_view_that_finds_no_place_is_lost_on_record(
     assert receipt.ledger.charges()[0].state == FAILED
 
 
-def test_space_is_looked_at_before_anything_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_space_is_looked_at_before_anything_is_spent(tmp_path, monkeypatch):
     monkeypatch.setattr(save, "LEAST_FREE_BYTES", 10**18)
     with pytest.raises(ViewFileError, match="Nothing was spent"):
         Saver(tmp_path / "v.pview").check(force=False)
 
 
-def test_a_view_is_not_written_over_without_force(folder: Path) -> None:
+def test_a_view_is_not_written_over_without_force(folder):
     (folder / "out").mkdir()
     assert command_line.run(*words(), cwd=folder).returncode == 0
     before = (folder / "out/p.pview").read_bytes()
@@ -115,7 +111,7 @@ def test_a_view_is_not_written_over_without_force(folder: Path) -> None:
     assert (folder / "out/p.pview").read_bytes() != before
 
 
-def test_an_interrupt_after_the_charge_says_that_it_stays_spent(folder: Path) -> None:
+def test_an_interrupt_after_the_charge_says_that_it_stays_spent(folder):
     program = (
         "import os, signal, sys\n"
         "def broken(*_, **__):\n"

@@ -1,12 +1,9 @@
 """Pictures and pages: real files without a browser, error bars on bars, and nothing unescaped in HTML."""
 
-from __future__ import annotations
-
 import json
 import re
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +43,7 @@ CHARTS: dict[str, Callable[[PView], Any]] = {
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_every_picture_becomes_a_png_and_an_svg(view: PView, name: str, tmp_path: Path) -> None:
+def test_every_picture_becomes_a_png_and_an_svg(view, name, tmp_path):
     chart = CHARTS[name](view)
     save(chart, tmp_path / "x.png")
     save(chart, tmp_path / "x.svg")
@@ -57,7 +54,7 @@ def test_every_picture_becomes_a_png_and_an_svg(view: PView, name: str, tmp_path
 
 
 @pytest.mark.parametrize("interval", [{}, {"interval": "guaranteed"}, {"interval": "noise"}], ids=str)
-def test_bars_have_error_bars_from_the_view(view: PView, interval: dict[str, Any]) -> None:
+def test_bars_have_error_bars_from_the_view(view, interval):
     spec = json.loads(view.plot.histogram("age", **interval).to_json())
     marks = [layer["mark"]["type"] for layer in spec["layer"]]
     assert marks == ["bar", "rule"]
@@ -67,7 +64,7 @@ def test_bars_have_error_bars_from_the_view(view: PView, interval: dict[str, Any
     assert [row["upper"] for row in rows] == pytest.approx(answers.upper.tolist(), abs=1e-6)
 
 
-def test_the_partition_of_two_attributes_shows_every_block() -> None:
+def test_the_partition_of_two_attributes_shows_every_block():
     plane = noisy_view(
         Schema([Integer(name="x", min=0, max=63), Integer(name="y", min=0, max=63)]), 0, n_cuts=80
     )
@@ -78,7 +75,7 @@ def test_the_partition_of_two_attributes_shows_every_block() -> None:
     assert total == pytest.approx(plane.count().estimate)
 
 
-def test_what_cannot_be_drawn_is_refused_in_words(view: PView, tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_is_refused_in_words(view, tmp_path):
     with pytest.raises(QueryError, match="Did you mean 'age'"):
         view.plot.histogram("agee")
     with pytest.raises(QueryError, match="two different"):
@@ -91,7 +88,7 @@ def test_what_cannot_be_drawn_is_refused_in_words(view: PView, tmp_path: Path) -
     save(fine.plot.partition("x", "y"), tmp_path / "fine.svg")
 
 
-def test_a_view_in_a_notebook_is_plain_escaped_html(view: PView) -> None:
+def test_a_view_in_a_notebook_is_plain_escaped_html(view):
     page = view._repr_html_()
     assert {*re.findall(r"<([a-z]+)", page)} <= {"div", "pre", "b", "br", "svg", "rect", "p"}
     assert page.count("<svg") == len(SCHEMA)
@@ -100,7 +97,7 @@ def test_a_view_in_a_notebook_is_plain_escaped_html(view: PView) -> None:
     assert len(page) < 60_000
 
 
-def test_results_come_in_the_frames_people_use(view: PView) -> None:
+def test_results_come_in_the_frames_people_use(view):
     import pandas as pd
     import polars as pl
 
@@ -112,7 +109,7 @@ def test_results_come_in_the_frames_people_use(view: PView) -> None:
         view.sample(3, as_="polar")  # type: ignore[arg-type]
 
 
-def test_commands_draw_sample_and_merge(view: PView, tmp_path: Path) -> None:
+def test_commands_draw_sample_and_merge(view, tmp_path):
     path = tmp_path / "a.pview"
     view.save(path)
     assert run("plot", path, "age", "-o", tmp_path / "age.svg", "--where", "smoker").returncode == 0

@@ -1,7 +1,5 @@
 """The README, the tutorials and the page on the file format run as written."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path
@@ -36,7 +34,7 @@ def built(folder: Path, method: str) -> hv.PView:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_pages_do_what_they_show(page: str, folder: Path, tmp_path: Path) -> None:
+def test_pages_do_what_they_show(page, folder, tmp_path):
     """`python tests/interface/pages.py PAGE` renews the outputs."""
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     text = (ROOT / page).read_text(encoding="utf-8")
@@ -46,11 +44,11 @@ def test_pages_do_what_they_show(page: str, folder: Path, tmp_path: Path) -> Non
         assert structure(output.printed) == structure(output.shown)
 
 
-def test_readme_is_short() -> None:
+def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 
 
-def test_outputs_are_compared_up_to_noise() -> None:
+def test_outputs_are_compared_up_to_noise():
     assert structure("n   1,234\n────\na  -0.5") == structure("n     9\n──────────\na 12.25")
     assert structure("is there: True") == structure("is there: False")
     assert structure("a 5") != structure("b 5")
@@ -63,9 +61,7 @@ def test_outputs_are_compared_up_to_noise() -> None:
         ("mixture", r'duckdb\.sql\("(SELECT SUM\(weight.*?)"\)', "member"),
     ],
 )
-def test_duckdb_alone_counts_what_the_view_counts(
-    folder: Path, method: str, program: str, where: str
-) -> None:
+def test_duckdb_alone_counts_what_the_view_counts(folder, method, program, where):
     page = (ROOT / "docs/reference/file-format.md").read_text(encoding="utf-8")
     sql = re.search(program, page, re.DOTALL)
     assert sql is not None

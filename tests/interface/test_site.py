@@ -2,8 +2,6 @@
 pages load nothing from elsewhere.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -38,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+def test_pages_load_nothing_from_elsewhere(site):
     pages = [*site.rglob("*.html"), *site.rglob("*.css")]
     assert len(pages) > 20
     for page in pages:
@@ -46,7 +44,7 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
         assert fetched is None, f"{page.relative_to(site)}: {fetched}"
 
 
-def test_reference_names_every_public_name(site: Path) -> None:
+def test_reference_names_every_public_name(site):
     import hdpview as hv
 
     page = (site / "reference/api.html").read_text(encoding="utf-8")
@@ -54,14 +52,14 @@ def test_reference_names_every_public_name(site: Path) -> None:
     assert headings == set(hv.__all__) - {"__version__"}
 
 
-def test_reference_names_every_command(site: Path) -> None:
+def test_reference_names_every_command(site):
     page = (site / "reference/command-line.html").read_text(encoding="utf-8")
     for command in ("build", "estimate", "query", "publish", "serve", "schema draft", "ledger show"):
         assert re.search(rf"<h2[^>]*>hdpview {command}<", page), command
     assert "--privacy-unit" in page
 
 
-def test_gallery_holds_a_published_page(site: Path) -> None:
+def test_gallery_holds_a_published_page(site):
     page = (site / "gallery/admissions.html").read_text(encoding="utf-8")
     assert "readmitted" in text_of(page)
     assert "Content-Security-Policy" in page

@@ -1,7 +1,5 @@
 """The analyst's questions, and their answers in Python, which every client must receive."""
 
-from __future__ import annotations
-
 import math
 from datetime import date, datetime
 from pathlib import Path

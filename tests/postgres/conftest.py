@@ -1,7 +1,5 @@
 """A server of two views on a free port: the demo's hospital, and one with names that need quotes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pyarrow as pa

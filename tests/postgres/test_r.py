@@ -1,14 +1,12 @@
 """R with RPostgreSQL and dbplyr, and the vignette."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from analyst import QUESTIONS, Answers, assert_same
+from analyst import QUESTIONS, assert_same
 from served import Served
 
 VIGNETTE = Path(__file__).parents[2] / "examples" / "long_stays.R"
@@ -60,13 +58,13 @@ def printed(served: Served, tmp_path_factory: pytest.TempPathFactory) -> list[st
     return [part.strip("\n") for part in run_r(program).split("--\n")]
 
 
-def test_r_gets_the_numbers_of_python(served: Served, printed: list[str], expected: Answers) -> None:
+def test_r_gets_the_numbers_of_python(served, printed, expected):
     answers = printed[: len(QUESTIONS)]
     for ours, text, question in zip(expected, answers, QUESTIONS, strict=True):
         assert_same(ours, [line.split("\t") for line in text.splitlines()], question)
 
 
-def test_dbplyr_writes_questions_that_are_answered(served: Served, printed: list[str]) -> None:
+def test_dbplyr_writes_questions_that_are_answered(served, printed):
     n, sizes, windows = printed[len(QUESTIONS)].splitlines()
     expected = served.view.count("age > 65 AND sex = 'Female' AND ward = 'surgery'").estimate
     assert float(n) == pytest.approx(expected, rel=1e-12)
@@ -74,7 +72,7 @@ def test_dbplyr_writes_questions_that_are_answered(served: Served, printed: list
     assert [float(each) for each in windows.split()] == pytest.approx([6, 1.0])
 
 
-def test_the_vignette_runs_and_answers_its_question(served: Served) -> None:
+def test_the_vignette_runs_and_answers_its_question(served):
     answer = json.loads(
         run_r(VIGNETTE.read_text(encoding="utf-8"), str(served.port)).strip().splitlines()[-1]
     )

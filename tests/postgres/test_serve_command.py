@@ -1,7 +1,5 @@
 """The commands that serve: `hdpview serve` and `hdpview explore --postgres`."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess
@@ -65,7 +63,7 @@ def refused(*arguments: object) -> str:
     return done.stderr
 
 
-def test_serve_answers_until_it_is_ended(view_file: Path, tmp_path: Path) -> None:
+def test_serve_answers_until_it_is_ended(view_file, tmp_path):
     secret = tmp_path / "password"
     secret.write_text("pass word\n")
     secret.chmod(0o600)
@@ -80,7 +78,7 @@ def test_serve_answers_until_it_is_ended(view_file: Path, tmp_path: Path) -> Non
         assert row[0] == pytest.approx(400, abs=40)
 
 
-def test_explore_serves_the_page_and_the_database(view_file: Path) -> None:
+def test_explore_serves_the_page_and_the_database(view_file):
     with running(
         "explore", view_file, "--no-open", "--port", 0, "--postgres", "--postgres-port", 0
     ) as process:
@@ -94,7 +92,7 @@ def test_explore_serves_the_page_and_the_database(view_file: Path) -> None:
         assert b"odd.pview" in read_when_ready(f"http://127.0.0.1:{page}/api/views")
 
 
-def test_what_is_missing_is_named(view_file: Path, tmp_path: Path) -> None:
+def test_what_is_missing_is_named(view_file, tmp_path):
     assert "--password-file" in refused("serve", view_file, "--host", "0.0.0.0")
     assert "--tls-key" in refused("serve", view_file, "--postgres", "--tls-cert", view_file)
     empty = tmp_path / "empty"

@@ -4,14 +4,11 @@ database that behaves.
 The statements are ours, written after what these tools are known to send.
 """
 
-from __future__ import annotations
-
 import re
 
 import psycopg
 import pytest
 from analyst import assert_same, python_rows
-from served import Served
 
 _TABLE = '"public"."admissions"'
 ANSWERED = {
@@ -145,18 +142,13 @@ CATALOGUE = {
 
 # These give synthetic records.
 OF_ROWS = {
-    "metabase rows",
-    "superset columns",
-    "tableau probe",
-    "power bi preview",
-    "spark schema",
-    "spark rows",
+    "metabase rows", "superset columns", "tableau probe", "power bi preview", "spark schema", "spark rows",
     "shuffled",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_questions_that_tools_write_have_the_answers_of_python(served: Served, name: str) -> None:
+def test_questions_that_tools_write_have_the_answers_of_python(served, name):
     question = ANSWERED[name]
     with psycopg.connect(served.url, autocommit=True) as connection:
         plain = connection.execute(question.encode())
@@ -174,7 +166,7 @@ def test_questions_that_tools_write_have_the_answers_of_python(served: Served, n
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_questions_of_the_catalogue_are_answered(served: Served, name: str) -> None:
+def test_questions_of_the_catalogue_are_answered(served, name):
     with psycopg.connect(served.url, autocommit=True) as connection:
         rows = connection.execute(CATALOGUE[name].encode()).fetchall()
     empty = {"extensions", "enums", "power bi keys"}

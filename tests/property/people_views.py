@@ -1,7 +1,5 @@
 """Small views of a table of people, and conditions on them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -17,22 +15,16 @@ REGIONS = ("North", "South", "East", "West", "O'Hara.*")
 PEOPLE = Schema(
     [
         Integer(name="age", min=0, max=9, nullable=True),
-        Category(name="region", values=REGIONS, nullable=True),
-        Boolean(name="smoker", nullable=True),
-        Integer(name="children", min=-2, max=2),
-        Boolean(name="urban"),
+        Category(name="region", values=REGIONS, nullable=True), Boolean(name="smoker", nullable=True),
+        Integer(name="children", min=-2, max=2), Boolean(name="urban"),
         Category(name="sex", values=("F", "M")),
     ]
-)
+)  # fmt: skip
 # The value of each code.
 VALUES: dict[str, list[Any]] = {
-    "age": [*range(10), None],
-    "region": [*REGIONS, None],
-    "smoker": [False, True, None],
-    "children": [*range(-2, 3)],
-    "urban": [False, True],
-    "sex": ["F", "M"],
-}
+    "age": [*range(10), None], "region": [*REGIONS, None], "smoker": [False, True, None],
+    "children": [*range(-2, 3)], "urban": [False, True], "sex": ["F", "M"],
+}  # fmt: skip
 
 
 def cell_view(schema: Schema, tensor: NDArray[np.int64], noise_scale: float = 10.0) -> PView:
@@ -100,26 +92,13 @@ leaves = st.one_of(
     ),
     st.sampled_from(
         [
-            "smoker",
-            "urban",
-            "NOT smoker",
-            "urban = FALSE",
-            "smoker <> true",
-            "sex = 'F'",
-            "sex != 'M'",
-            "TRUE",
-            "FALSE",
-            "NULL",
-            "abs(children) = 1",
-            "age % 3 = 0",
-            "upper(region) LIKE '%TH'",
-            "coalesce(age, 5) > 4",
-            "length(region) <> 5",
-            "children * 2 - 1 >= 1 OR children IS DISTINCT FROM -1",
-            "CASE WHEN age > 3 THEN age < 6 END",
+            "smoker", "urban", "NOT smoker", "urban = FALSE", "smoker <> true", "sex = 'F'", "sex != 'M'",
+            "TRUE", "FALSE", "NULL", "abs(children) = 1", "age % 3 = 0", "upper(region) LIKE '%TH'",
+            "coalesce(age, 5) > 4", "length(region) <> 5",
+            "children * 2 - 1 >= 1 OR children IS DISTINCT FROM -1", "CASE WHEN age > 3 THEN age < 6 END",
         ]
     ),
-)
+)  # fmt: skip
 predicates = st.recursive(
     leaves,
     lambda inner: st.one_of(

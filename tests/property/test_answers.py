@@ -1,7 +1,5 @@
 """Answers add up, lie inside their intervals, and keep the guarantee despite rounding."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 from people_views import VALUES, block_view, cell_view, predicates, random_view
 
 from cells import view_of
-from hdpview.domain import Attribute, Datetime, Integer, Real, Schema
+from hdpview.domain import Datetime, Integer, Real, Schema
 from hdpview.pview import PView
 from hdpview.view.blocks import Blocks
 
@@ -19,7 +17,7 @@ FAST = settings(max_examples=120, deadline=None)
 
 @FAST
 @given(st.integers(0, 2**32 - 1))
-def test_raw_answers_are_sums_of_block_counts(seed: int) -> None:
+def test_raw_answers_are_sums_of_block_counts(seed):
     view = block_view(seed)
     assert view.count(counts="raw").estimate == view.blocks.noisy_counts.sum()
     split = view.count("age IS NULL OR age IS NOT NULL", counts="raw").estimate
@@ -37,7 +35,7 @@ def test_raw_answers_are_sums_of_block_counts(seed: int) -> None:
     st.sampled_from([0.5, 0.9, 0.95, 0.9999]),
     st.sampled_from(["raw", "consistent"]),
 )
-def test_intervals_hold_the_estimate(seed: int, predicate: str, confidence: float, reading: str) -> None:
+def test_intervals_hold_the_estimate(seed, predicate, confidence, reading):
     view = random_view(seed)
     for kind in KINDS:
         answer = view.count(predicate, confidence=confidence, counts=reading, interval=kind)
@@ -50,7 +48,7 @@ def test_intervals_hold_the_estimate(seed: int, predicate: str, confidence: floa
 
 @FAST
 @given(st.integers(0, 2**32 - 1), predicates)
-def test_more_confidence_never_narrows_an_interval(seed: int, predicate: str) -> None:
+def test_more_confidence_never_narrows_an_interval(seed, predicate):
     view = random_view(seed)
     wide, narrow = (view.count(predicate, confidence=level, counts="raw") for level in (0.99, 0.9))
     for kind in KINDS:
@@ -60,7 +58,7 @@ def test_more_confidence_never_narrows_an_interval(seed: int, predicate: str) ->
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(predicates, min_size=1, max_size=4))
-def test_one_by_one_or_all_at_once_makes_no_difference(seed: int, asked: list[str]) -> None:
+def test_one_by_one_or_all_at_once_makes_no_difference(seed, asked):
     view = random_view(seed)
     for reading in ("raw", "consistent"):
         batch = view.count_many([*asked, *["sex = 'F'"] * 200], counts=reading)
@@ -71,7 +69,7 @@ def test_one_by_one_or_all_at_once_makes_no_difference(seed: int, asked: list[st
             assert batch[i].estimate == pytest.approx(alone.estimate, abs=1e-6)
 
 
-def test_bins_cut_through_take_their_share() -> None:
+def test_bins_cut_through_take_their_share():
     schema = Schema(
         [
             Integer(name="age", min=0, max=29, every=10),
@@ -98,7 +96,7 @@ def test_bins_cut_through_take_their_share() -> None:
     )
 
 
-def test_a_dictionary_means_what_its_sql_means() -> None:
+def test_a_dictionary_means_what_its_sql_means():
     view = random_view(3)
     pairs = [
         ({"age": (3, 5)}, "age BETWEEN 3 AND 5"),
@@ -116,7 +114,7 @@ def one_block_view(schema: Schema, n_records: int) -> PView:
     return view_of(schema, Blocks(lower, upper, np.array([n_records]), np.ones(1, np.int32), 1.0))
 
 
-def test_the_guarantee_holds_where_one_cell_is_less_than_rounding() -> None:
+def test_the_guarantee_holds_where_one_cell_is_less_than_rounding():
     """One cell of 10^24 vanishes in a sum of weights, alone or in a batch."""
     schema = Schema([Integer(name=name, min=0, max=9_999) for name in "abcdef"])
     view = one_block_view(schema, 1_000)
@@ -127,7 +125,7 @@ def test_the_guarantee_holds_where_one_cell_is_less_than_rounding() -> None:
         assert view.count_many(questions).guaranteed[:, 0].min() > 990
 
 
-def test_sums_of_huge_counts_do_not_overflow() -> None:
+def test_sums_of_huge_counts_do_not_overflow():
     """Counts of 2^53 in 2,000 blocks."""
     schema = Schema([Integer(name="a", min=0, max=1_999)])
     view = cell_view(schema, np.full(2_000, 2**53))
@@ -151,9 +149,7 @@ def test_sums_of_huge_counts_do_not_overflow() -> None:
     ],
     ids=["a very wide bin", "one moment of a long axis", "one cell of billions is left out"],
 )
-def test_all_records_of_a_block_may_lie_in_a_tiny_part(
-    attribute: Attribute, condition: str, side: int
-) -> None:
+def test_all_records_of_a_block_may_lie_in_a_tiny_part(attribute, condition, side):
     schema = Schema([attribute, Integer(name="b", min=0, max=65_000)])
     end = one_block_view(schema, 1_000).count(condition).guaranteed[side]
     assert end >= 1_000 if side else end < 10

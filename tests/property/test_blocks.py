@@ -2,8 +2,6 @@
 possible ones.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations
 
@@ -47,7 +45,7 @@ def covers(lower: NDArray[np.int32], upper: NDArray[np.int32], sizes: tuple[int,
 
 @settings(max_examples=150, deadline=None)
 @given(tilings())
-def test_grown_blocks_tile_the_domain(tiling: Tiling) -> None:
+def test_grown_blocks_tile_the_domain(tiling):
     lower, upper, depth, sizes = tiling
     assert (covers(lower, upper, sizes) == 1).all()
     assert fault_in_tiling(lower, upper, depth, sizes) is None
@@ -55,7 +53,7 @@ def test_grown_blocks_tile_the_domain(tiling: Tiling) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(tilings(), st.data())
-def test_every_single_fault_is_found(tiling: Tiling, data: st.DataObject) -> None:
+def test_every_single_fault_is_found(tiling, data):
     lower, upper, depth, sizes = tiling
     i, a = data.draw(st.integers(0, len(depth) - 1)), data.draw(st.integers(0, len(sizes) - 1))
     step = data.draw(st.sampled_from([-1, 1]))
@@ -80,7 +78,7 @@ def test_every_single_fault_is_found(tiling: Tiling, data: st.DataObject) -> Non
 
 @settings(max_examples=150, deadline=None)
 @given(tilings(), st.data())
-def test_whatever_is_accepted_tiles_the_domain(tiling: Tiling, data: st.DataObject) -> None:
+def test_whatever_is_accepted_tiles_the_domain(tiling, data):
     lower, upper, depth, sizes = (
         array.copy() if isinstance(array, np.ndarray) else array for array in tiling
     )
@@ -93,7 +91,7 @@ def test_whatever_is_accepted_tiles_the_domain(tiling: Tiling, data: st.DataObje
         assert (covers(lower, upper, sizes) == 1).all()
 
 
-def test_faults_are_told_apart() -> None:
+def test_faults_are_told_apart():
     lower, upper, depth = (np.array(own, np.int32) for own in ([[0], [2]], [[2], [4]], [2, 2]))
     late = np.array([[3], [4]], np.int32)
     faults: list[tuple[Tiling, str | None]] = [
@@ -133,14 +131,14 @@ def nearest_by_brute_force(values: NDArray[np.float64], total: float) -> NDArray
     hnp.arrays(np.float64, st.integers(1, 7), elements=st.integers(-60, 60).map(float)),
     st.integers(1, 200).map(float),
 )
-def test_projection_is_the_nearest_point(values: NDArray[np.float64], total: float) -> None:
+def test_projection_is_the_nearest_point(values, total):
     projected = project_to_simplex(values, total)
     assert projected == pytest.approx(nearest_by_brute_force(values, total), abs=1e-8)
 
 
 @settings(max_examples=150, deadline=None)
 @given(hnp.arrays(np.int64, st.integers(1, 60), elements=st.integers(-(2**40), 2**40)))
-def test_consistent_counts_keep_the_total(noisy: NDArray[np.int64]) -> None:
+def test_consistent_counts_keep_the_total(noisy):
     n = len(noisy)
     lower = np.arange(n, dtype=np.int32).reshape(n, 1)
     consistent = Blocks(lower, lower + 1, noisy.copy(), np.ones(n, np.int32), 1.0).weight
@@ -150,7 +148,7 @@ def test_consistent_counts_keep_the_total(noisy: NDArray[np.int64]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 9), min_size=1, max_size=3))
-def test_painting_is_adding_rectangle_by_rectangle(seed: int, shape: list[int]) -> None:
+def test_painting_is_adding_rectangle_by_rectangle(seed, shape):
     rng, n = np.random.default_rng(seed), 12
     lower = np.stack([rng.integers(0, size, n) for size in shape])
     upper = np.stack([rng.integers(low + 1, size + 1) for low, size in zip(lower, shape, strict=True)])

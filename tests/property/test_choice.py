@@ -1,7 +1,5 @@
 """Choices follow their law to the last bit, on whichever side of a boundary a uniform number falls."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,9 +65,7 @@ def running_shares(scores: list[float], rate: Fraction, prior: list[int]) -> lis
 
 @settings(max_examples=60, deadline=None)
 @given(SCORES, RATES, st.randoms(use_true_random=False))
-def test_a_choice_is_the_one_of_the_exact_law_next_to_every_boundary(
-    scores: list[float], rate: Fraction, random: Any
-) -> None:
+def test_a_choice_is_the_one_of_the_exact_law_next_to_every_boundary(scores, rate, random):
     """The two doubles next to each boundary, against an oracle with 120 digits; doubles alone err here."""
     prior = [random.choice([1, 1, 3]) for _ in scores]
     boundaries = running_shares(scores, rate, prior)
@@ -87,7 +83,7 @@ def test_a_choice_is_the_one_of_the_exact_law_next_to_every_boundary(
             assert choose(fractions(scores), rate, fractions(prior), uniform) == expected
 
 
-def test_equal_scores_are_parted_where_fractions_say() -> None:
+def test_equal_scores_are_parted_where_fractions_say():
     """A third is no double: the number whose first bits are those of 1/3 goes by the bits behind."""
     place = 2**53 // 3
     low, high = (
@@ -98,7 +94,7 @@ def test_equal_scores_are_parted_where_fractions_say() -> None:
 
 
 @pytest.mark.parametrize("scores", [[1e300, 0.0], [0.0, -(2.0**52), 2.0**52], [5.0]])
-def test_scores_far_apart_leave_no_doubt(scores: list[float]) -> None:
+def test_scores_far_apart_leave_no_doubt(scores):
     """Where all weight is on one outcome, any number but one of no likelihood leads there."""
     for bits in (1, 2**52, 2**53 - 1):
         uniform: Any = Written(bits)
@@ -107,7 +103,7 @@ def test_scores_far_apart_leave_no_doubt(scores: list[float]) -> None:
 
 
 @given(st.fractions(min_value=0, max_value=50, max_denominator=10**6), st.integers(20, 80))
-def test_exponentials_lie_within_their_bounds(x: Fraction, digits: int) -> None:
+def test_exponentials_lie_within_their_bounds(x, digits):
     with localcontext(prec=140):
         value = Fraction((-Decimal(x.numerator) / Decimal(x.denominator)).exp())
     low, high = exp_bounds(x, digits)
@@ -116,7 +112,7 @@ def test_exponentials_lie_within_their_bounds(x: Fraction, digits: int) -> None:
     assert high - low <= Fraction(3, 10**digits)
 
 
-def test_a_decision_follows_e_to_the_minus_x() -> None:
+def test_a_decision_follows_e_to_the_minus_x():
     """5,000 decisions of probability e^−1/2 from fixed keys: accepted at 1e-6; 10% more is rejected."""
     key, n = Randomness.from_test_key(b"decisions").root_key("x"), 5_000
     hits = sum(is_below(Uniform(key, i), lambda digits: exp_bounds(Fraction(1, 2), digits)) for i in range(n))
@@ -124,7 +120,7 @@ def test_a_decision_follows_e_to_the_minus_x() -> None:
     assert stats.binomtest(hits, n, math.exp(-0.5) * 1.1).pvalue < 1e-6
 
 
-def test_further_bits_are_a_numbers_own() -> None:
+def test_further_bits_are_a_numbers_own():
     """Bits beyond the first 53 differ between draws and blocks, and repeat for each."""
     key = Randomness.from_test_key(b"bits").root_key("x")
     low = {(i, n): Uniform(key, i).bounds(n)[0] for i in range(8) for n in range(3)}
@@ -158,7 +154,7 @@ def grown_exactly(
     st.sampled_from([(4,), (3, 5), (2, 3, 4), (5, 6)]),
     st.sampled_from([1, 40, 2**40]),
 )
-def test_trees_are_the_same_with_and_without_doubles(seed: int, sizes: tuple[int, ...], largest: int) -> None:
+def test_trees_are_the_same_with_and_without_doubles(seed, sizes, largest):
     rng = np.random.default_rng(seed)
     cells = np.unique(rng.integers(0, sizes, (rng.integers(1, 30), len(sizes))), axis=0).astype(np.uint8)
     counts = rng.integers(1, largest + 1, len(cells))
@@ -172,7 +168,7 @@ def test_trees_are_the_same_with_and_without_doubles(seed: int, sizes: tuple[int
     ]
 
 
-def test_kernels_hand_over_what_doubles_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_hand_over_what_doubles_cannot_tell(monkeypatch):
     """With counts near 2⁶⁰ doubles are off by records, so exact numbers decide."""
     handed: list[tuple[int, int]] = []
     before = growing._decide_exactly
@@ -200,9 +196,7 @@ def test_kernels_hand_over_what_doubles_cannot_tell(monkeypatch: pytest.MonkeyPa
     st.fractions(min_value="1/1000", max_value=100, max_denominator=1000),
     st.integers(1, 40),
 )
-def test_a_record_moves_exact_deviations_by_less_than_two(
-    counts: list[int], place: int, epsilon: Fraction, depth: int
-) -> None:
+def test_a_record_moves_exact_deviations_by_less_than_two(counts, place, epsilon, depth):
     """In doubles, a record moved the deviation of counts near 2⁶⁰ by hundreds."""
     more = list(counts)
     more[place % len(counts)] += 1

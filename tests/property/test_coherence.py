@@ -2,8 +2,6 @@
 Python, SQL and charts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -34,7 +32,7 @@ def rows_of(seed: int, sql: str, **options: Any) -> list[dict[str, Any]]:
 @given(
     seeds, st.lists(predicates, min_size=1, max_size=5), st.sampled_from(["typical", "guaranteed", "noise"])
 )
-def test_a_superset_is_nowhere_below_its_part(seed: int, asked: list[str], interval: str) -> None:
+def test_a_superset_is_nowhere_below_its_part(seed, asked, interval):
     """Each condition adds to the one before: estimates and both ends rise along the chain."""
     chain = [" OR ".join(f"({own})" for own in asked[: i + 1]) for i in range(len(asked))] + [None]
     answers = random_view(seed).count_many(chain, interval=interval)
@@ -44,7 +42,7 @@ def test_a_superset_is_nowhere_below_its_part(seed: int, asked: list[str], inter
 
 @SOME
 @given(seeds, predicates, predicates)
-def test_a_share_and_its_complement_add_to_one(seed: int, outcome: str, where: str) -> None:
+def test_a_share_and_its_complement_add_to_one(seed, outcome, where):
     view = random_view(seed)
     among = f"(({outcome}) OR NOT ({outcome})) AND ({where})"
     shares = [view.rate(own, among) for own in (outcome, f"NOT ({outcome})")]
@@ -54,7 +52,7 @@ def test_a_share_and_its_complement_add_to_one(seed: int, outcome: str, where: s
 
 @SOME
 @given(seeds, predicates, names)
-def test_python_sql_and_charts_give_one_estimate(seed: int, where: str, name: str) -> None:
+def test_python_sql_and_charts_give_one_estimate(seed, where, name):
     view = random_view(seed)
     count = view.count(where)
     row = view.sql(f"SELECT COUNT(*) AS n FROM view WHERE {where}", as_="pyarrow").to_pylist()[0]
@@ -68,7 +66,7 @@ def test_python_sql_and_charts_give_one_estimate(seed: int, where: str, name: st
 
 @SOME
 @given(seeds, predicates, keys, st.sampled_from(["raw", "consistent"]))
-def test_groups_add_up_to_the_whole(seed: int, where: str, key: str, reading: str) -> None:
+def test_groups_add_up_to_the_whole(seed, where, key, reading):
     sql = f"COUNT(*) AS n, SUM(children) AS c, SUM(age) AS a, COUNT(age) AS k FROM view WHERE {where}"
     groups = rows_of(seed, f"SELECT {key}, {sql} GROUP BY {key}", counts=reading)
     (whole,) = rows_of(seed, f"SELECT {sql}", counts=reading)
@@ -79,7 +77,7 @@ def test_groups_add_up_to_the_whole(seed: int, where: str, key: str, reading: st
 
 @SOME
 @given(seeds, predicates, st.sampled_from(["typical", "guaranteed", "noise"]), st.sampled_from([0.8, 0.95]))
-def test_intervals_hold_their_estimates(seed: int, where: str, interval: str, confidence: float) -> None:
+def test_intervals_hold_their_estimates(seed, where, interval, confidence):
     sql = (
         "SELECT region, COUNT(*) AS n, SUM(age) AS s, AVG(children) AS a, MEDIAN(age) AS m, COUNT(*) / "
         f"SUM(COUNT(*)) OVER () AS p, SUM(age) - 3 * COUNT(*) AS d FROM view WHERE {where} GROUP BY region"

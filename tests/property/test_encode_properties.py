@@ -1,7 +1,5 @@
 """Codes computed in the database equal NumPy's on the attribute's edges, for any values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -57,9 +55,7 @@ def as_text(values: list[Any], write: Callable[[Any], str]) -> pa.Array:
     values=st.lists(st.none() | st.floats()),
     edges=st.lists(st.integers(0, 65_000), min_size=1),
 )
-def test_equal_bins_match_edges(
-    row_codes: RowCodes, low: float, high: float, bins: int, values: list[float | None], edges: list[int]
-) -> None:
+def test_equal_bins_match_edges(row_codes, low, high, bins, values, edges):
     try:
         attribute = Real(name="x", min=low, max=high, bins=bins, nullable=True)
     except SchemaError:
@@ -77,9 +73,7 @@ def test_equal_bins_match_edges(
     values=st.lists(st.floats(-1e6, 1e6)),
     edges=st.lists(st.integers(0, 300), min_size=1),
 )
-def test_narrowest_bins_match_edges(
-    row_codes: RowCodes, start: float, bins: int, values: list[float], edges: list[int]
-) -> None:
+def test_narrowest_bins_match_edges(row_codes, start, bins, values, edges):
     stop = start
     for _ in range(bins):
         stop = float(np.nextafter(stop, np.inf))
@@ -96,7 +90,7 @@ def test_narrowest_bins_match_edges(
     edges=st.lists(finite, min_size=2, max_size=40, unique=True).map(sorted),
     values=st.lists(st.none() | st.floats()),
 )
-def test_explicit_edges_match(row_codes: RowCodes, edges: list[float], values: list[float | None]) -> None:
+def test_explicit_edges_match(row_codes, edges, values):
     assume(all(low < high for low, high in pairwise(edges)))
     attribute = Real(name="x", explicit_edges=tuple(edges), nullable=True)
     column = [*values, *beside(attribute.edges, list(range(len(edges))))]
@@ -111,9 +105,7 @@ def test_explicit_edges_match(row_codes: RowCodes, edges: list[float], values: l
     extra=st.integers(0, 2**48),
     values=st.lists(st.none() | int64),
 )
-def test_integers_match_edges(
-    row_codes: RowCodes, low: int, n_bins: int, every: int, extra: int, values: list[int | None]
-) -> None:
+def test_integers_match_edges(row_codes, low, n_bins, every, extra, values):
     high = low + (n_bins - 1) * every + extra % every
     assume(high < 2**63 - 1 and high - low < 2**63 - 1)
     attribute = Integer(name="x", min=low, max=high, every=every, nullable=True)
@@ -134,9 +126,7 @@ def test_integers_match_edges(
     values=st.lists(st.none() | moments),
     offset=st.integers(-14 * 60, 14 * 60),
 )
-def test_moments_match_edges(
-    row_codes: RowCodes, bounds: list[datetime], every: str, values: list[datetime | None], offset: int
-) -> None:
+def test_moments_match_edges(row_codes, bounds, every, values, offset):
     try:
         attribute = Datetime(name="x", min=bounds[0], max=bounds[1], every=every, nullable=True)
     except SchemaError:

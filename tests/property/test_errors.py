@@ -1,7 +1,5 @@
 """Draws and the closed form are the same errors: both come from one list of kernels."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np
@@ -64,7 +62,7 @@ def covariances_of(part: ViewPart, functions: dict[int, Floats], is_count: list[
 @pytest.mark.parametrize("attributes", [(0,), (1, 3), (0, 1), (0, 1, 2), (1, 2, 3)])
 @given(seed=st.integers(0, 2**16))
 @settings(max_examples=10, deadline=None)
-def test_draws_have_the_covariances_of_the_closed_form(attributes: tuple[int, ...], seed: int) -> None:
+def test_draws_have_the_covariances_of_the_closed_form(attributes, seed):
     rng, part = np.random.default_rng(seed), a_part(seed % 7)
     functions = {
         a: np.stack([(rng.random(SIZES[a]) < 0.6).astype(float), rng.normal(size=SIZES[a])])
@@ -80,7 +78,7 @@ def test_draws_have_the_covariances_of_the_closed_form(attributes: tuple[int, ..
     assert np.abs(found - expected).max() <= 1e-6 * size.max() + 1e-6
 
 
-def test_parts_and_wholes_err_together() -> None:
+def test_parts_and_wholes_err_together():
     part = a_part(1)
     every = np.eye(SIZES[0])[:, None, :]
     keys = ErrorCluster((0,), every, [np.eye(SIZES[0])], [0])
@@ -92,7 +90,7 @@ def test_parts_and_wholes_err_together() -> None:
     assert of_groups.sum(axis=2) == pytest.approx(of_whole[:, :, 0], abs=1e-6)
 
 
-def test_tied_attributes_err_like_the_sum_of_their_products() -> None:
+def test_tied_attributes_err_like_the_sum_of_their_products():
     part, rng = a_part(2), np.random.default_rng(0)
     values = rng.normal(size=(SIZES[0], SIZES[1]))
     tied = ErrorCluster((0, 1), values[None, None], [np.eye(SIZES[0]), np.eye(SIZES[1])], [0])
@@ -111,7 +109,7 @@ def test_tied_attributes_err_like_the_sum_of_their_products() -> None:
     assert (one[:, 0, 0] - summed).std() <= rest
 
 
-def test_ends_are_those_of_the_closed_form_for_sums() -> None:
+def test_ends_are_those_of_the_closed_form_for_sums():
     rng = np.random.default_rng(1)
     half = rng.normal(size=(100, 3)) * [1.0, 10.0, 0.0]
     draws = np.concatenate([half, -half]) + [5.0, 50.0, 7.0]
@@ -121,7 +119,7 @@ def test_ends_are_those_of_the_closed_form_for_sums() -> None:
     assert [5.0, 50.0, 7.0] - lower == pytest.approx(width)
 
 
-def test_ranks_and_nulls_have_percentiles() -> None:
+def test_ranks_and_nulls_have_percentiles():
     ranks = np.array([1.0, 1.0, 2.0, 2.0, 3.0] * 40)
     draws = np.stack([ranks, np.full(200, np.nan)], axis=1)
     lower, upper = ends(np.array([2.0, np.nan]), draws, 0.95)
@@ -129,6 +127,6 @@ def test_ranks_and_nulls_have_percentiles() -> None:
     assert np.isnan([lower[1], upper[1]]).all()
 
 
-def test_answers_repeat() -> None:
+def test_answers_repeat():
     assert seed_of("view", "SELECT 1") == seed_of("view", "SELECT 1") != seed_of("view", "SELECT 2")
     assert [n_draws_for(n) for n in (1, 4_000, 250_000)] == [200, 100, 32]

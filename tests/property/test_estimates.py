@@ -1,8 +1,6 @@
 """Estimates and their errors: equal to sums over single cells, in groups as one by one, for blocks and
 mixtures."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 
@@ -105,14 +103,14 @@ def by_cells(kind: str, seed: int, where: str | None) -> list[Floats]:
 
 @SOME
 @given(kinds, seeds, wheres)
-def test_quantities_are_sums_over_cells(kind: str, seed: int, where: str | None) -> None:
+def test_quantities_are_sums_over_cells(kind, seed, where):
     estimated = estimates(a_view(kind, seed), pack(some_quantities(where), SCHEMA))
     assert estimated == pytest.approx([cells.sum() for cells in by_cells(kind, seed, where)], abs=1e-7)
 
 
 @SOME
 @given(kinds, seeds, wheres, axes)
-def test_grids_are_sums_over_cells(kind: str, seed: int, where: str | None, attributes: list[int]) -> None:
+def test_grids_are_sums_over_cells(kind, seed, where, attributes):
     others = tuple(a for a in range(len(SCHEMA)) if a not in attributes)
     for quantity, cells in zip(some_quantities(where), by_cells(kind, seed, where), strict=True):
         expected = cells.sum(axis=others)
@@ -123,7 +121,7 @@ def test_grids_are_sums_over_cells(kind: str, seed: int, where: str | None, attr
 
 @SOME
 @given(kinds, seeds, wheres)
-def test_histograms_and_quantiles_follow_from_cells(kind: str, seed: int, where: str | None) -> None:
+def test_histograms_and_quantiles_follow_from_cells(kind, seed, where):
     view, cells = a_view(kind, seed), by_cells(kind, seed, where)[0]
     for a, histogram in enumerate(histograms(view, where)):
         expected = cells.sum(axis=tuple(b for b in range(len(SCHEMA)) if b != a))
@@ -139,9 +137,7 @@ def test_histograms_and_quantiles_follow_from_cells(kind: str, seed: int, where:
 
 @SOME
 @given(kinds, seeds, wheres, axes)
-def test_groups_are_those_asked_one_by_one(
-    kind: str, seed: int, where: str | None, attributes: list[int]
-) -> None:
+def test_groups_are_those_asked_one_by_one(kind, seed, where, attributes):
     view = a_view(kind, seed)
     conditions = [code_boxes(a) for a in attributes]
     cells = [{}]
@@ -167,7 +163,7 @@ def code_boxes(a: int) -> list[Any]:
 
 @SOME
 @given(kinds, seeds, st.lists(wheres, min_size=1, max_size=4))
-def test_covariances_are_those_of_some_errors(kind: str, seed: int, asked_for: list[str | None]) -> None:
+def test_covariances_are_those_of_some_errors(kind, seed, asked_for):
     view = a_view(kind, seed)
     quantities = [quantity for where in asked_for for quantity in some_quantities(where)[:2]]
     products = covariances(view, [[quantity] for quantity in quantities])[1][..., 0]
@@ -183,7 +179,7 @@ def test_covariances_are_those_of_some_errors(kind: str, seed: int, asked_for: l
 
 @SOME
 @given(seeds, wheres, axes)
-def test_a_packed_grid_means_what_its_cells_mean(seed: int, where: str | None, attributes: list[int]) -> None:
+def test_a_packed_grid_means_what_its_cells_mean(seed, where, attributes):
     quantity = some_quantities(where)[1]
     grid = pack_grids(quantity, [attributes], SCHEMA).cells
     sizes = [SCHEMA.sizes[a] for a in attributes]
@@ -208,7 +204,7 @@ def test_a_packed_grid_means_what_its_cells_mean(seed: int, where: str | None, a
 
 @SOME
 @given(kinds, seeds, wheres, wheres)
-def test_counts_within_counts(kind: str, seed: int, one: str | None, other: str | None) -> None:
+def test_counts_within_counts(kind, seed, one, other):
     view = a_view(kind, seed)
     both = intersect(asked(one), asked(other))
     from hdpview.query.question.boxes import subtract

@@ -1,7 +1,5 @@
 """Kernels on sparse rows against the definitions on dense arrays."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,13 +76,13 @@ def blocks(draw: st.DrawFn) -> Block:
 
 @FAST
 @given(blocks())
-def test_sparse_deviation_is_the_dense_one(block: Block) -> None:
+def test_sparse_deviation_is_the_dense_one(block):
     assert block.absolute_deviation() == pytest.approx(dense_deviation(block.x), rel=1e-9, abs=1e-6)
 
 
 @FAST
 @given(blocks())
-def test_every_cut_is_scored_as_if_really_made(block: Block) -> None:
+def test_every_cut_is_scored_as_if_really_made(block):
     """AE_L + AE_R of every cut, in order of attribute and cut point."""
     assert block.cut_deviations() == pytest.approx(dense_cuts(block.x), rel=1e-9, abs=1e-6)
 
@@ -96,7 +94,7 @@ def test_every_cut_is_scored_as_if_really_made(block: Block) -> None:
     st.sampled_from([1, 3, 900, 10**9, 2**40]),
     st.sampled_from([0.1, 0.9]),
 )
-def test_wide_attributes_are_scored_alike(seed: int, width: int, most: int, density: float) -> None:
+def test_wide_attributes_are_scored_alike(seed, width, most, density):
     """Means rise and fall between 0 and 2⁴⁰."""
     rng = np.random.default_rng(seed)
     x = (rng.random((width, 12)) < density) * rng.integers(1, most + 1, (width, 12))
@@ -106,7 +104,7 @@ def test_wide_attributes_are_scored_alike(seed: int, width: int, most: int, dens
     assert block.cut_deviations() == pytest.approx(expected, rel=1e-9, abs=1e-9 * float(block.x.sum()) + 1e-6)
 
 
-def test_sums_beyond_2_to_the_47_are_scored_alike() -> None:
+def test_sums_beyond_2_to_the_47_are_scored_alike():
     """Sum times width exceeds 2⁶³, which 64 bits would take for a negative number."""
     x = np.ones(2**16, np.int64)
     x[:128] = 2**40
@@ -119,7 +117,7 @@ def test_sums_beyond_2_to_the_47_are_scored_alike() -> None:
 
 @given(st.integers(0, 1000), st.integers(0, 9), st.integers(0, 2**32 - 1), st.integers(0, 5))
 @FAST
-def test_splitting_rows_moves_them_and_keeps_all(n_rows: int, cut: int, seed: int, first: int) -> None:
+def test_splitting_rows_moves_them_and_keeps_all(n_rows, cut, seed, first):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 10, (n_rows + 2 * first, 3)).astype(np.uint8)
     counts = rng.integers(1, 2**40, len(codes))
@@ -138,7 +136,7 @@ def test_splitting_rows_moves_them_and_keeps_all(n_rows: int, cut: int, seed: in
 
 @FAST
 @given(blocks())
-def test_no_side_of_a_cut_deviates_more_than_the_block(block: Block) -> None:
+def test_no_side_of_a_cut_deviates_more_than_the_block(block):
     """AE never grows when a block shrinks: the proof for random converge rests on it."""
     whole = block.absolute_deviation() * (1 + 1e-12) + 1e-9
     for a, width in enumerate(block.x.shape):
@@ -149,7 +147,7 @@ def test_no_side_of_a_cut_deviates_more_than_the_block(block: Block) -> None:
 
 @FAST
 @given(blocks(), st.integers(0, 2**32 - 1))
-def test_one_record_moves_the_deviation_by_at_most_its_sensitivity(block: Block, seed: int) -> None:
+def test_one_record_moves_the_deviation_by_at_most_its_sensitivity(block, seed):
     """At most 2(1 − 1/|B|)."""
     more = with_one_more(block, seed)
     assert abs(more.absolute_deviation() - block.absolute_deviation()) <= 2 * (
@@ -159,7 +157,7 @@ def test_one_record_moves_the_deviation_by_at_most_its_sensitivity(block: Block,
 
 @FAST
 @given(blocks(), st.integers(0, 2**32 - 1))
-def test_one_record_moves_every_score_by_at_most_its_sensitivity(block: Block, seed: int) -> None:
+def test_one_record_moves_every_score_by_at_most_its_sensitivity(block, seed):
     """At most 2·Δ_AE = 4(1 − 1/|B|), which is what the mechanism is charged for."""
     moved = np.abs(with_one_more(block, seed).cut_deviations() - block.cut_deviations())
     assert (moved <= 4 * (1 - 1 / block.x.size) + rounding(block)).all()
@@ -167,7 +165,7 @@ def test_one_record_moves_every_score_by_at_most_its_sensitivity(block: Block, s
 
 @FAST
 @given(st.integers(0, 2**32 - 1), st.integers(20, 57), st.booleans())
-def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed: int, power: int, also_far: bool) -> None:
+def test_huge_counts_do_not_raise_the_sensitivity_by_rounding(seed, power, also_far):
     """Counts from 2²⁰ to 2⁵⁷. Scores of cuts may round; decisions between them then avoid doubles."""
     rng = np.random.default_rng(seed)
     x = 2**power + rng.integers(0, 50, (3, 4))

@@ -1,7 +1,5 @@
 """Conditions follow SQL's logic of three values: as DuckDB counts them, and by its laws."""
 
-from __future__ import annotations
-
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -35,9 +33,7 @@ def same_in_duckdb(people: tuple[PView, duckdb.DuckDBPyConnection], condition: s
 
 @settings(max_examples=300, deadline=None)
 @given(predicates)
-def test_a_view_of_single_cells_answers_as_a_database_does(
-    people: tuple[PView, duckdb.DuckDBPyConnection], predicate: str
-) -> None:
+def test_a_view_of_single_cells_answers_as_a_database_does(people, predicate):
     assert same_in_duckdb(people, predicate)
 
 
@@ -51,15 +47,13 @@ def test_a_view_of_single_cells_answers_as_a_database_does(
     ]
     + ["region NOT LIKE 'N%'", "region NOT ILIKE '%TH'", "NOT (region NOT LIKE '_est')"],
 )
-def test_half_known_conditions_hold_for_what_they_do_in_sql(
-    people: tuple[PView, duckdb.DuckDBPyConnection], condition: str
-) -> None:
+def test_half_known_conditions_hold_for_what_they_do_in_sql(people, condition):
     assert same_in_duckdb(people, condition)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), predicates, st.sampled_from(["raw", "consistent"]))
-def test_a_condition_and_its_negation_make_what_is_known(seed: int, predicate: str, reading: str) -> None:
+def test_a_condition_and_its_negation_make_what_is_known(seed, predicate, reading):
     asked = [predicate, f"NOT ({predicate})", f"(NOT ({predicate}) OR ({predicate}))", None]
     holds, fails, known, every = random_view(seed).count_many(asked, counts=reading).estimate
     assert holds + fails == pytest.approx(known, abs=1e-6)
@@ -69,7 +63,7 @@ def test_a_condition_and_its_negation_make_what_is_known(seed: int, predicate: s
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), predicates, predicates)
-def test_de_morgan_and_inclusion_and_exclusion(seed: int, p: str, q: str) -> None:
+def test_de_morgan_and_inclusion_and_exclusion(seed, p, q):
     asked = [p, q, f"({p}) AND ({q})", f"({p}) OR ({q})", f"NOT (({p}) AND ({q}))", f"NOT (({p}) OR ({q}))"]
     asked += [f"(NOT ({p})) OR (NOT ({q}))", f"(NOT ({p})) AND (NOT ({q}))"]
     one, other, both, either, *negated = random_view(seed).count_many(asked, counts="raw").estimate

@@ -1,8 +1,6 @@
 """Fitting components: likelihood rises, totals and margins are kept, and nothing depends on the order of
 categories."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 
 import numpy as np
@@ -50,17 +48,15 @@ def independent(targets: Targets, margins: list[np.ndarray]) -> np.ndarray:
 
 @given(seeds)
 @settings(max_examples=30, deadline=None)
-def test_cells_of_all_tables_are_sums_over_components(seed: int) -> None:
+def test_cells_of_all_tables_are_sums_over_components(seed):
     """Stacked and padded products give what the definition gives, table by table and cell by cell."""
     rng = np.random.default_rng(seed)
     sizes = (5, 3, 4, 2, 2)
     coarse = [np.array([0, 0, 1, 2, 2], np.int32), *(np.arange(n, dtype=np.int32) for n in sizes[1:])]
     shapes = [
-        TableShape((0, 1), (coarse[0], coarse[1])),
-        TableShape.of_codes((0, 2, 3), sizes),
-        TableShape((0, 1, 2, 3, 4), tuple(coarse)),
-        TableShape.of_codes((3, 4), sizes),
-    ]
+        TableShape((0, 1), (coarse[0], coarse[1])), TableShape.of_codes((0, 2, 3), sizes),
+        TableShape((0, 1, 2, 3, 4), tuple(coarse)), TableShape.of_codes((3, 4), sizes),
+    ]  # fmt: skip
     tables = [Table(shape, rng.integers(0, 50, shape.shape), "laplace", 1.0) for shape in shapes]
     targets = Targets(tables, [2.0] * 4, [np.arange(n, dtype=np.int32) for n in sizes], [5, 0, 4, 0, 0])
     model = Components.start([rng.dirichlet(np.ones(n)) for n in sizes], 7, rng)
@@ -76,7 +72,7 @@ def test_cells_of_all_tables_are_sums_over_components(seed: int) -> None:
 
 @given(seeds)
 @settings(max_examples=30, deadline=None)
-def test_each_round_raises_the_likelihood(seed: int) -> None:
+def test_each_round_raises_the_likelihood(seed):
     """Σ wanted · log P never falls from one round of expectation maximisation to the next, up to single
     precision."""
     rng, _, targets, margins = setting(seed)
@@ -92,7 +88,7 @@ def test_each_round_raises_the_likelihood(seed: int) -> None:
 
 @given(seeds)
 @settings(max_examples=30, deadline=None)
-def test_a_fit_is_a_distribution_with_the_margins(seed: int) -> None:
+def test_a_fit_is_a_distribution_with_the_margins(seed):
     """Weights and columns of shares add up to 1, none is negative, and margins are those that were given."""
     rng, _, targets, margins = setting(seed)
     model = fit(Components.start(margins, 6, rng), targets, margins, 500.0, 2, 5, lambda: None)
@@ -110,9 +106,7 @@ def test_a_fit_is_a_distribution_with_the_margins(seed: int) -> None:
     st.sampled_from([1e-6, 1.0, 1e12]),
 )
 @settings(max_examples=60, deadline=None)
-def test_no_table_makes_a_fit_that_is_not_a_number(
-    seed: int, kind: str, total: float, variance: float
-) -> None:
+def test_no_table_makes_a_fit_that_is_not_a_number(seed, kind, total, variance):
     """Whatever the tables, weights and shares are finite, not negative, and add up to 1."""
     rng = np.random.default_rng(seed)
     sizes = tuple(int(n) for n in rng.integers(1, 6, 4))
@@ -147,7 +141,7 @@ def test_no_table_makes_a_fit_that_is_not_a_number(
 
 @given(seeds, st.floats(1.0, 1e6))
 @settings(max_examples=50, deadline=None)
-def test_what_is_fitted_is_positive_and_adds_up(seed: int, total: float) -> None:
+def test_what_is_fitted_is_positive_and_adds_up(seed, total):
     """The denoised tables are positive and have sum 1, whatever the noise."""
     _, _, targets, margins = setting(seed)
     wanted = targets.towards(independent(targets, margins), total)
@@ -159,7 +153,7 @@ def test_what_is_fitted_is_positive_and_adds_up(seed: int, total: float) -> None
 
 @given(seeds)
 @settings(max_examples=50, deadline=None)
-def test_shrinkage_brings_departures_nearer_to_none(seed: int) -> None:
+def test_shrinkage_brings_departures_nearer_to_none(seed):
     """No table is further from the model after shrinkage, one without noise stays as it is."""
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(1, 9, 2))
@@ -176,7 +170,7 @@ def test_shrinkage_brings_departures_nearer_to_none(seed: int) -> None:
 
 @given(seeds)
 @settings(max_examples=50, deadline=None)
-def test_shares_are_positive_and_follow_categories(seed: int) -> None:
+def test_shares_are_positive_and_follow_categories(seed):
     """Shares of a histogram are positive, add up to 1, and are permuted if categories are."""
     rng = np.random.default_rng(seed)
     size = int(rng.integers(2, 40))
@@ -196,7 +190,7 @@ def test_shares_are_positive_and_follow_categories(seed: int) -> None:
 
 
 @pytest.mark.parametrize("truth", ["equal", "lognormal", "zipf"])
-def test_counts_of_many_unordered_values_come_nearer_to_the_truth(truth: str) -> None:
+def test_counts_of_many_unordered_values_come_nearer_to_the_truth(truth):
     """Also of the fifty largest, which noise has chosen; of equal values it still chooses too many."""
     rng, n, noise = np.random.default_rng(3), 5_000, 5.0
     counts = {
@@ -215,7 +209,7 @@ def test_counts_of_many_unordered_values_come_nearer_to_the_truth(truth: str) ->
 DAYS = [date(2023, 1, 1) + timedelta(i) for i in range(730)]
 
 
-def test_cycles_are_those_of_the_calendar() -> None:
+def test_cycles_are_those_of_the_calendar():
     """Weekdays, months, days and hours of moments, last digits of whole numbers; nothing that cuts a bin."""
     hours = [datetime(2024, 2, 28) + timedelta(hours=i) for i in range(192)]
     last = [Date(name="d", min=DAYS[0], max=DAYS[-1]), Date(name="w", min=DAYS[0], max=DAYS[-1], every="1w")]
@@ -234,7 +228,7 @@ def test_cycles_are_those_of_the_calendar() -> None:
     assert (week, coarse) == ((), ())
 
 
-def test_sums_over_hours_keep_what_shrinkage_and_clipping_take() -> None:
+def test_sums_over_hours_keep_what_shrinkage_and_clipping_take():
     """Over two years with busy days and rare nights, where a code has less than its noise, sums by hour,
     weekday and month err no more than noise made them; the error model says so too.
     """
@@ -265,7 +259,7 @@ def test_sums_over_hours_keep_what_shrinkage_and_clipping_take() -> None:
 
 @given(seeds)
 @settings(max_examples=30, deadline=None)
-def test_histograms_and_margins_are_combined_by_least_squares(seed: int) -> None:
+def test_histograms_and_margins_are_combined_by_least_squares(seed):
     """Counts of codes are those of generalised least squares over a histogram and all tables that its
     attribute is in, and the variances of contrasts are theirs.
     """
@@ -302,7 +296,7 @@ def test_histograms_and_margins_are_combined_by_least_squares(seed: int) -> None
 
 @given(seeds)
 @settings(max_examples=20, deadline=None)
-def test_permuted_categories_have_permuted_fits(seed: int) -> None:
+def test_permuted_categories_have_permuted_fits(seed):
     """With the same noise and start, permuting the codes of a category permutes its shares and nothing
     else."""
     rng = np.random.default_rng(seed)
@@ -326,7 +320,7 @@ def test_permuted_categories_have_permuted_fits(seed: int) -> None:
 
 @given(seeds, st.integers(2, 70), st.floats(0.1, 0.9))
 @settings(max_examples=50, deadline=None)
-def test_contrasts_are_an_orthonormal_basis(seed: int, n: int, first_cut: float) -> None:
+def test_contrasts_are_an_orthonormal_basis(seed, n, first_cut):
     """Coefficients have the energy of the table, are independent of each other, and can be inverted."""
     rng = np.random.default_rng(seed)
     table, contrasts = rng.normal(0, 10, (n, 3)), _Contrasts(n, first_cut)

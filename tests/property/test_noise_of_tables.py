@@ -2,8 +2,6 @@
 generalised least squares over all cells.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import reduce
 from itertools import combinations, product
@@ -57,7 +55,7 @@ def by_least_squares(tables: list[Table], sizes: tuple[int, ...], left: Floats, 
 @pytest.mark.parametrize("sizes", [(5,), (3, 4), (2, 3, 2)])
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
-def test_noise_is_that_of_the_best_estimate(sizes: tuple[int, ...], seed: int) -> None:
+def test_noise_is_that_of_the_best_estimate(sizes, seed):
     rng = np.random.default_rng(seed)
     every = tuple(range(len(sizes)))
     attributes = [(a,) for a in every] + ([every] if len(sizes) > 1 else [])
@@ -82,7 +80,7 @@ def test_noise_is_that_of_the_best_estimate(sizes: tuple[int, ...], seed: int) -
         assert noise == pytest.approx(by_least_squares(tables, sizes, sums[i], sums[j]), rel=1e-6, abs=1e-6)
 
 
-def test_misfit_of_a_histogram_counts_as_noise() -> None:
+def test_misfit_of_a_histogram_counts_as_noise():
     components = random_mixture((4,), 3)
     histogram = table_of((0,), components, 2.0)
     before = kernels.error_model(ViewPart(components, prior_quality(components), (histogram,)))
@@ -92,7 +90,7 @@ def test_misfit_of_a_histogram_counts_as_noise() -> None:
     assert 2_400 < after.code_variance[0] < 2_600
 
 
-def test_misfit_of_a_table_counts_as_noise() -> None:
+def test_misfit_of_a_table_counts_as_noise():
     components = random_mixture((4, 5), 3)
     tables = [table_of(own, components, 2.0) for own in ((0,), (1,), (0, 1))]
     wrong = tables[2].counts + 40 * np.outer([1, -1, 1, -1], [1, -1, 0, -1, 1])

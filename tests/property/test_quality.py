@@ -1,7 +1,5 @@
 """A view's measurements of its own errors change by at most one if a record is added or removed. [P16]"""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from unittest.mock import patch
 
@@ -56,7 +54,7 @@ def scores_on(part: ViewPart, exact_counts: SparseCounts) -> list[NDArray[np.flo
     at=st.tuples(*(st.integers(0, n - 1) for n in SIZES)),
 )
 @settings(max_examples=15, deadline=None)
-def test_scores_move_by_one_at_most(method: str, seed: int, crowd: int, at: tuple[int, ...]) -> None:
+def test_scores_move_by_one_at_most(method, seed, crowd, at):
     """Whatever the table, the view and the record. Scores are whole numbers, so that draws are exact."""
     rng = np.random.default_rng(seed)
     cells = rng.poisson(crowd * rng.random(SIZES)).astype(np.int64)
@@ -70,7 +68,7 @@ def test_scores_move_by_one_at_most(method: str, seed: int, crowd: int, at: tupl
 
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 3))
 @settings(max_examples=15, deadline=None)
-def test_no_record_satisfies_two_questions_of_a_group(seed: int, k: int) -> None:
+def test_no_record_satisfies_two_questions_of_a_group(seed, k):
     """Each cell of the domain lies in one question of a group at most, and in exactly one of each grid."""
     rng = np.random.default_rng(seed)
     asked = questions_about(view_of(rng.poisson(5.0, SIZES).astype(np.int64), "mixture"), k)

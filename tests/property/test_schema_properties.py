@@ -1,7 +1,5 @@
 """Schemas survive their files, and texts are read as Python reads them."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import tomllib
@@ -71,7 +69,7 @@ def schemas(draw: Any) -> Schema:
 
 @given(schemas())
 @settings(deadline=None)
-def test_schemas_survive_files_json_and_pickle_and_suit_editors(schema: Schema) -> None:
+def test_schemas_survive_files_json_and_pickle_and_suit_editors(schema):
     text = schema.to_toml()
     for copy in (
         Schema.from_toml(text),
@@ -88,7 +86,7 @@ def test_schemas_survive_files_json_and_pickle_and_suit_editors(schema: Schema) 
     st.sampled_from(["%d.%m.%Y", "%m/%d/%y", "%d-%b-%Y", "%Y/%m/%d %H:%M", "%b %d, %Y %I:%M %p"]),
 )
 @settings(max_examples=6, deadline=None)
-def test_dates_are_read_as_python_reads_them(moments: list[datetime], date_format: str) -> None:
+def test_dates_are_read_as_python_reads_them(moments, date_format):
     written = [moment.strftime(date_format) for moment in moments]
     days = Datetime(name="x", min="1970-01-01", max="2068-12-31", every="1d", nullable=True)
     schema = Schema(

@@ -1,7 +1,5 @@
 """Tables and counts of boxes equal NumPy's definition, whatever the parts and threads."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import weakref
@@ -64,9 +62,7 @@ def in_parts(rows: Rows, n_parts: int) -> list[Rows]:
 
 @SOME
 @given(sizes_of_domains, numbers_of_rows, seeds, st.booleans(), st.integers(1, 3))
-def test_tables_are_those_of_numpy(
-    sizes: tuple[int, ...], n: int, seed: int, counted: bool, threads: int
-) -> None:
+def test_tables_are_those_of_numpy(sizes, n, seed, counted, threads):
     rng = np.random.default_rng(seed)
     codes, counts = some_rows(sizes, n, rng, 5)
     shapes = []
@@ -96,7 +92,7 @@ def test_tables_are_those_of_numpy(
 
 @SOME
 @given(sizes_of_domains, numbers_of_rows, seeds, st.sampled_from([0, 1, 5, 2**40]), st.integers(1, 3))
-def test_boxes_are_those_of_numpy(sizes: tuple[int, ...], n: int, seed: int, most: int, threads: int) -> None:
+def test_boxes_are_those_of_numpy(sizes, n, seed, most, threads):
     rng = np.random.default_rng(seed)
     codes, counts = some_rows(sizes, n, rng, most)
     n_boxes, k = int(rng.integers(0, 40)), int(rng.integers(0, 5))
@@ -111,7 +107,7 @@ def test_boxes_are_those_of_numpy(sizes: tuple[int, ...], n: int, seed: int, mos
     assert summed.tolist() == np.minimum(truth, tally.MOST_RECORDS).tolist()
 
 
-def test_sums_are_held_at_a_bound() -> None:
+def test_sums_are_held_at_a_bound():
     """Counts whose sum exceeds 64 bits do not wrap around, on one thread or several."""
     huge = Rows((np.zeros(1000, np.uint8),), np.full(1000, 2**40))
     shapes, box = [TableShape.of_codes((0,), (2,))], CodeBoxes(*np.array([[[0]], [[0]], [[1]]]))
@@ -123,9 +119,7 @@ def test_sums_are_held_at_a_bound() -> None:
 
 @SOME
 @given(sizes_of_domains, st.lists(st.integers(0, 300), max_size=4), seeds, st.booleans(), st.booleans())
-def test_kept_rows_come_back_as_often_as_asked(
-    sizes: tuple[int, ...], lengths: list[int], seed: int, counted: bool, on_disk: bool
-) -> None:
+def test_kept_rows_come_back_as_often_as_asked(sizes, lengths, seed, counted, on_disk):
     rng = np.random.default_rng(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hdpview.counts.stream._BYTES_IN_MEMORY", 50 if on_disk else 1 << 30)
@@ -169,7 +163,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_few_parts_are_held_at_a_time(threads: int) -> None:
+def test_few_parts_are_held_at_a_time(threads):
     gc.disable()  # parts that only the garbage collector frees would count against the bound
     try:
         parts = Watched(200)
@@ -181,7 +175,7 @@ def test_few_parts_are_held_at_a_time(threads: int) -> None:
         gc.enable()
 
 
-def test_an_error_in_a_thread_ends_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_thread_ends_the_sums(monkeypatch):
     def failing(*_: object) -> None:
         raise MemoryError
 

@@ -6,8 +6,6 @@ from `hdpview.partition`. The only thing shared with the library is the source o
 both sides can be fed the same ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass, field

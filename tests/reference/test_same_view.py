@@ -1,7 +1,5 @@
 """Fed the same random numbers, the fast engine and the naive oracle build the same view."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 
@@ -80,15 +78,8 @@ def assert_same(fast: ExactBlocks, oracle: naive.Partition) -> None:
     st.sampled_from([(1, 20_000), (2, 20_000), (1, 0), (2, 2), (3, 20)]),
 )
 def test_fast_and_naive_grow_the_same_leaves(
-    monkeypatch: pytest.MonkeyPatch,
-    shape: tuple[int, ...],
-    kind: str,
-    seed: int,
-    epsilon: str,
-    factor: float,
-    test_key: bytes,
-    threading: tuple[int, int],
-) -> None:
+    monkeypatch, shape, kind, seed, epsilon, factor, test_key, threading
+):
     threads, rows_per_task = threading
     monkeypatch.setattr(local, "_ROWS_PER_TASK", rows_per_task)
     tensor = random_tensor(shape, kind, seed)
@@ -100,9 +91,7 @@ def test_fast_and_naive_grow_the_same_leaves(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 @given(shapes, kinds, st.integers(0, 2**32 - 1), epsilons, st.binary(min_size=1, max_size=8))
-def test_fast_and_naive_release_the_same_counts(
-    shape: tuple[int, ...], kind: str, seed: int, epsilon: str, test_key: bytes
-) -> None:
+def test_fast_and_naive_release_the_same_counts(shape, kind, seed, epsilon, test_key):
     tensor = random_tensor(shape, kind, seed)
     randomness = Randomness.from_test_key(test_key)
     mechanism = Mechanism(exact_epsilon(epsilon), randomness)
@@ -119,7 +108,7 @@ def test_fast_and_naive_release_the_same_counts(
     assert mechanism.remaining == 0
 
 
-def test_the_same_leaves_by_every_way_of_cutting() -> None:
+def test_the_same_leaves_by_every_way_of_cutting():
     """On larger tables, cuts by rejection, by inversion and blind ones each occur by the hundred."""
     ways: Counter[str] = Counter()
     for i in range(48):
@@ -135,7 +124,7 @@ def test_the_same_leaves_by_every_way_of_cutting() -> None:
     assert min(ways[way] for way in ("rejection", "inversion", "blind")) >= 200, ways
 
 
-def test_parameters_are_the_papers() -> None:
+def test_parameters_are_the_papers():
     for epsilon in ("0.1", "1", "2"):
         for n_cells in (2, 3, 1000, 2 * 10**21):
             ours = PartitionParameters.choose(Hdpview(), Fraction(epsilon), n_cells)
@@ -153,7 +142,7 @@ def test_parameters_are_the_papers() -> None:
             )
 
 
-def test_the_oracle_itself_is_a_distribution() -> None:
+def test_the_oracle_itself_is_a_distribution():
     """Its cut probabilities sum to one and agree with a hand computation on a block of three cells."""
     x = np.array([4, 0, 0])
     # The first cut leaves two uniform sides, the second does not.

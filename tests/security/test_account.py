@@ -1,7 +1,5 @@
 """The ledger on disk: charged before, never refunded, never exceeded, whoever comes at the same time."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3
@@ -25,16 +23,7 @@ from hdpview.build import _warn_once
 from hdpview.errors import BudgetError
 from hdpview.methods import Hdpview
 from hdpview.privacy import ledger as ledgers
-from hdpview.privacy.ledger import (
-    BEGUN,
-    FAILED,
-    FINISHED,
-    LEDGER_NAME,
-    Ledger,
-    Receipt,
-    ledger_for,
-    name_of,
-)
+from hdpview.privacy.ledger import BEGUN, FAILED, FINISHED, LEDGER_NAME, Ledger, Receipt, ledger_for, name_of
 
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 TABLE = pa.table({"age": np.arange(50) % 10})
@@ -45,19 +34,16 @@ def account(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "budget.sqlite")
 
 
-def test_a_build_is_charged_and_named(account: Ledger) -> None:
+def test_a_build_is_charged_and_named(account):
     hv.build(TABLE, SCHEMA, "0.1", ledger=account.path, table="admissions")
     (charge,) = account.charges("admissions")
     assert (charge.epsilon, charge.purpose, charge.state, charge.privacy_unit) == (
-        Fraction(1, 10),
-        "mixture",
-        FINISHED,
-        "row",
-    )
+        Fraction(1, 10), "mixture", FINISHED, "row",
+    )  # fmt: skip
     assert account.spent("admissions") == Fraction(1, 10)
 
 
-def test_a_budget_that_is_not_left_is_refused_in_words(account: Ledger) -> None:
+def test_a_budget_that_is_not_left_is_refused_in_words(account):
     account.set_limit("admissions", Fraction(1, 2))
     account.set_limit("admissions", Fraction(1))
     hv.build(TABLE, SCHEMA, "0.7", ledger=account.path, table="admissions")
@@ -80,14 +66,14 @@ class Broken(Hdpview):
         raise RuntimeError("broken")
 
 
-def test_a_failed_build_stays_charged_and_says_so(account: Ledger) -> None:
+def test_a_failed_build_stays_charged_and_says_so(account):
     with pytest.raises(RuntimeError, match="broken"):
         hv.build(TABLE, SCHEMA, 1, method=Broken(), ledger=account.path, table="t")
     (charge,) = account.charges()
     assert (charge.state, charge.epsilon) == (FAILED, 1)
 
 
-def test_the_charge_is_on_the_disk_before_the_method_is_called(account: Ledger) -> None:
+def test_the_charge_is_on_the_disk_before_the_method_is_called(account):
     class Watching(Hdpview):
         def release(self, *words: Any, **names: Any) -> Any:
             with sqlite3.connect(account.path) as con:
@@ -98,13 +84,13 @@ def test_the_charge_is_on_the_disk_before_the_method_is_called(account: Ledger) 
     hv.build(TABLE, SCHEMA, 1, method=Watching(), ledger=account.path, table="t")
 
 
-def test_a_table_that_cannot_be_read_costs_nothing(account: Ledger) -> None:
+def test_a_table_that_cannot_be_read_costs_nothing(account):
     with pytest.raises(hv.DataError):
         hv.build(pa.table({"other": [1]}), SCHEMA, 1, ledger=account.path, table="t")
     assert account.charges() == []
 
 
-def test_builds_at_once_count_the_same_rows_of_each_person(account: Ledger) -> None:
+def test_builds_at_once_count_the_same_rows_of_each_person(account):
     """Else a view could be refined on other rows than it counts. What is refused costs nothing."""
     first, *other = ("t", Fraction(1), "x", "who", 3, Fraction(0), None, "salt"), "another salt"
     account.charge(*first)
@@ -115,7 +101,7 @@ def test_builds_at_once_count_the_same_rows_of_each_person(account: Ledger) -> N
     assert (account.spent("t"), account.salt("t")) == (3, "salt")
 
 
-def test_two_processes_cannot_exceed_the_limit_together(account: Ledger) -> None:
+def test_two_processes_cannot_exceed_the_limit_together(account):
     account.set_limit("t", Fraction(1, 2))
     account.charge("another", Fraction(5), "x")
     program = (
@@ -137,14 +123,14 @@ def test_two_processes_cannot_exceed_the_limit_together(account: Ledger) -> None
     assert account.spent("t") == Fraction(1, 2)
 
 
-def test_the_file_is_its_owners_alone_and_adds_up_exactly(account: Ledger) -> None:
+def test_the_file_is_its_owners_alone_and_adds_up_exactly(account):
     for denominator in (3, 7, 10, 999):
         account.charge("t", Fraction(1, denominator), "x")
     assert account.spent("t") == sum(Fraction(1, n) for n in (3, 7, 10, 999))
     assert stat.S_IMODE(account.path.stat().st_mode) == 0o600
 
 
-def test_other_files_are_not_taken_for_ledgers(tmp_path: Path) -> None:
+def test_other_files_are_not_taken_for_ledgers(tmp_path):
     text, other = tmp_path / "a.csv", tmp_path / "b.sqlite"
     text.write_text("age\n" * 5_000)
     with sqlite3.connect(other) as con:
@@ -158,17 +144,17 @@ def test_other_files_are_not_taken_for_ledgers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["", "  ", "x" * 201, None, 3])
-def test_bad_names_are_refused(account: Ledger, table: Any) -> None:
+def test_bad_names_are_refused(account, table):
     with pytest.raises(BudgetError, match="name"):
         account.charge(table, Fraction(1), "x")
 
 
-def test_a_frame_needs_a_name(account: Ledger) -> None:
+def test_a_frame_needs_a_name(account):
     with pytest.raises(BudgetError, match="Name the table"):
         hv.build(TABLE, SCHEMA, 1, ledger=account.path)
 
 
-def test_delta_has_a_limit_of_its_own(account: Ledger) -> None:
+def test_delta_has_a_limit_of_its_own(account):
     account.charge("t", Fraction(1), "x", delta=Fraction(6, 10**7))
     with pytest.raises(
         BudgetError, match=r"delta 5e-07 is more than is left for 't': 4e-07 of 1e-06.*--delta"
@@ -184,7 +170,7 @@ def test_delta_has_a_limit_of_its_own(account: Ledger) -> None:
         Ledger(account.path.with_name("new.sqlite")).check("t", Fraction(1), Fraction(1, 10**5))
 
 
-def test_builds_that_are_not_private_are_recorded_as_such(account: Ledger) -> None:
+def test_builds_that_are_not_private_are_recorded_as_such(account):
     learnt = hv.Schema([hv.Integer(name="age", min=0, max=9)], learnt_from_data=True)
     hv.build(TABLE, SCHEMA, 1, ledger=account.path, table="t")
     hv.build(TABLE, SCHEMA, 1, ledger=account.path, table="t", test_key=b"k")
@@ -195,7 +181,7 @@ def test_builds_that_are_not_private_are_recorded_as_such(account: Ledger) -> No
     assert "drawn from the table" in str(third.not_private)
 
 
-def test_a_views_name_goes_to_its_own_charge(account: Ledger) -> None:
+def test_a_views_name_goes_to_its_own_charge(account):
     """A receipt settles its own charge, not the newest."""
     receipts: list[Receipt] = []
     hv.build(TABLE, SCHEMA, 1, ledger=account.path, table="t", on_charge=receipts.append)
@@ -204,9 +190,7 @@ def test_a_views_name_goes_to_its_own_charge(account: Ledger) -> None:
     assert [charge.view for charge in account.charges("t")] == ["first.pview", None]
 
 
-def test_a_table_has_one_ledger_for_everyone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_table_has_one_ledger_for_everyone(tmp_path, monkeypatch, caplog):
     data = tmp_path / "data"
     data.mkdir()
     pq.write_table(TABLE, data / "people.parquet")
@@ -223,7 +207,7 @@ def test_a_table_has_one_ledger_for_everyone(
     assert Ledger(tmp_path / "all.sqlite").spent("people") == 2
 
 
-def test_test_builds_start_no_ledger(tmp_path: Path) -> None:
+def test_test_builds_start_no_ledger(tmp_path):
     pq.write_table(TABLE, tmp_path / "people.parquet")
     hv.build(tmp_path / "people.parquet", SCHEMA, 1, test_key=b"k")
     assert [file.name for file in tmp_path.iterdir()] == ["people.parquet"]
@@ -232,9 +216,7 @@ def test_test_builds_start_no_ledger(tmp_path: Path) -> None:
     assert len(Ledger(tmp_path / LEDGER_NAME).charges()) == 2
 
 
-def test_a_frame_without_a_name_is_in_no_ledger_and_says_so_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_frame_without_a_name_is_in_no_ledger_and_says_so_once(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     _warn_once.cache_clear()
     hv.build(TABLE, SCHEMA, 1, ledger=False)
@@ -250,18 +232,12 @@ def test_a_frame_without_a_name_is_in_no_ledger_and_says_so_once(
 @pytest.mark.parametrize(
     ("source", "name"),
     [
-        ("data/visits-*.parquet", "visits"),
-        ("data/*.parquet", "data"),
-        ("data/**/*.csv", "data"),
-        ("data/visits.2024.csv.gz", "visits.2024"),
-        ("visits.csv.zst", "visits"),
-        ("data", "data"),
+        ("data/visits-*.parquet", "visits"), ("data/*.parquet", "data"), ("data/**/*.csv", "data"),
+        ("data/visits.2024.csv.gz", "visits.2024"), ("visits.csv.zst", "visits"), ("data", "data"),
         ("data/", "data"),
     ],
-)
-def test_names_of_tables_make_sense(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, name: str
-) -> None:
+)  # fmt: skip
+def test_names_of_tables_make_sense(tmp_path, monkeypatch, source, name):
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path)
     assert name_of(source) == name
@@ -269,7 +245,7 @@ def test_names_of_tables_make_sense(
         assert ledger_for(source) == Path("data") / LEDGER_NAME
 
 
-def test_ledgers_of_the_first_version_are_read_and_charged_on(account: Ledger) -> None:
+def test_ledgers_of_the_first_version_are_read_and_charged_on(account):
     with sqlite3.connect(account.path) as con:
         con.executescript(
             "CREATE TABLE limits (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL);"
@@ -291,7 +267,7 @@ def test_ledgers_of_the_first_version_are_read_and_charged_on(account: Ledger) -
     assert [charge.not_private for charge in account.charges("t")] == [None, "a reason"]
 
 
-def test_the_command_line_keeps_the_ledger(tmp_path: Path) -> None:
+def test_the_command_line_keeps_the_ledger(tmp_path):
     (tmp_path / "people.csv").write_text("age\n" + "\n".join(map(str, range(10))))
     (tmp_path / "people.toml").write_text('[attributes.age]\ntype = "integer"\nmin = 0\nmax = 9\n')
 
@@ -317,7 +293,7 @@ def test_the_command_line_keeps_the_ledger(tmp_path: Path) -> None:
     assert "no ledger" in run("ledger", "show", "--ledger", "nothing.sqlite").stderr
 
 
-def test_nobody_earns_a_budget(account: Ledger) -> None:
+def test_nobody_earns_a_budget(account):
     for epsilon, delta in ((-1, 0), (0, 0), (1, -1), (math.nan, 0), (math.inf, 0), (1, math.nan)):
         with pytest.raises(BudgetError, match="above 0"):
             account.charge("t", epsilon, "x", delta=delta)
@@ -327,7 +303,7 @@ def test_nobody_earns_a_budget(account: Ledger) -> None:
 @pytest.mark.parametrize(
     "name", ["Admissions", "admissions ", "ADMISSIONS", "ad\u200bmissions", "ａdmissions"]
 )
-def test_spellings_of_a_name_share_one_account(name: str, account: Ledger) -> None:
+def test_spellings_of_a_name_share_one_account(name, account):
     account.set_limit("admissions", Fraction(1))
     account.charge(name, Fraction(3, 4), "x")
     assert account.spent("admissions") == Fraction(3, 4)
@@ -337,7 +313,7 @@ def test_spellings_of_a_name_share_one_account(name: str, account: Ledger) -> No
 
 
 @pytest.mark.parametrize("written", ["abc", "1/0", "-5", ""])
-def test_a_ledger_that_was_changed_by_hand_is_refused_in_words(written: str, account: Ledger) -> None:
+def test_a_ledger_that_was_changed_by_hand_is_refused_in_words(written, account):
     account.charge("t", Fraction(1), "x")
     with sqlite3.connect(account.path) as con:
         con.execute("UPDATE charges SET epsilon = ?", (written,))
@@ -347,7 +323,7 @@ def test_a_ledger_that_was_changed_by_hand_is_refused_in_words(written: str, acc
             ask()
 
 
-def test_a_link_to_a_table_leads_to_its_ledger(tmp_path: Path) -> None:
+def test_a_link_to_a_table_leads_to_its_ledger(tmp_path):
     """A link in another folder used to create a second ledger."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "t.csv").write_text("age\n1\n")
@@ -356,7 +332,7 @@ def test_a_link_to_a_table_leads_to_its_ledger(tmp_path: Path) -> None:
     assert name_of(tmp_path / "link.csv") == "t"
 
 
-def test_a_folder_and_a_pattern_in_it_share_a_ledger(tmp_path: Path) -> None:
+def test_a_folder_and_a_pattern_in_it_share_a_ledger(tmp_path):
     """They are the same rows. A ledger of an earlier version beside the folder stays the one of both."""
     data = tmp_path / "data"
     data.mkdir()
@@ -370,7 +346,7 @@ def test_a_folder_and_a_pattern_in_it_share_a_ledger(tmp_path: Path) -> None:
     assert ledger_for(data / "people.parquet") == data / LEDGER_NAME
 
 
-def test_a_view_names_all_that_was_spent_before_it(account: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_names_all_that_was_spent_before_it(account, monkeypatch):
     """Another build may charge at any moment, so the total is read under the lock."""
     monkeypatch.setattr(ledgers, "_WAIT_SECONDS", 0.05)
     right = Ledger.spent
@@ -388,7 +364,7 @@ def test_a_view_names_all_that_was_spent_before_it(account: Ledger, monkeypatch:
     assert view.manifest.spent_on_table == sum(charge.epsilon for charge in charges if charge.id <= last)
 
 
-def test_work_is_resumed_whichever_link_leads_to_the_ledger(account: Ledger, tmp_path: Path) -> None:
+def test_work_is_resumed_whichever_link_leads_to_the_ledger(account, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "link.sqlite"
     link.symlink_to(account.path)

@@ -1,11 +1,8 @@
 """The privacy card: one page with everything a reader must know, and nothing from a hostile file."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import partial
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -32,7 +29,7 @@ def view(request: pytest.FixtureRequest) -> PView:
     return hv.build(TABLE, SCHEMA, 1, method=request.param, privacy_unit="who", max_rows=2)
 
 
-def test_the_card_says_what_a_reader_must_know(view: PView) -> None:
+def test_the_card_says_what_a_reader_must_know(view):
     text = view.privacy_card().text
     for words in [
         "'who'",
@@ -51,7 +48,7 @@ def test_the_card_says_what_a_reader_must_know(view: PView) -> None:
         assert words in text
 
 
-def test_the_card_keeps_what_the_histograms_say_and_is_made_to_be_printed() -> None:
+def test_the_card_keeps_what_the_histograms_say_and_is_made_to_be_printed():
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9, nullable=True), hv.Boolean(name="sick")])
     table = pa.table({"age": ["[70-80)"] * 900, "sick": [True, False, False] * 300})
     unread = hv.build(table, schema, 5, accept_losses=True)
@@ -65,7 +62,7 @@ def test_the_card_keeps_what_the_histograms_say_and_is_made_to_be_printed() -> N
     assert "No sign of unreadable values" in read.privacy_card().text
 
 
-def test_each_kind_of_promise_is_told_apart(view: PView) -> None:
+def test_each_kind_of_promise_is_told_apart(view):
     assert "with c records" in hv.build(TABLE, SCHEMA, 1).privacy_card().text
     counted = pa.table({"age": [1], "sex": ["f"], "n": [3]})
     vouched = hv.build(counted, SCHEMA, 1, count="n", max_rows=4).privacy_card().text
@@ -73,7 +70,7 @@ def test_each_kind_of_promise_is_told_apart(view: PView) -> None:
     assert "The column 'n' gives the number of records per row" in vouched
 
 
-def test_a_view_that_is_not_private_says_so_first() -> None:
+def test_a_view_that_is_not_private_says_so_first():
     card = hv.build(TABLE, SCHEMA, 1, test_key=b"k").privacy_card()
     assert card.text.index("NOT PRIVATE") < card.text.index("What is protected")
     assert 'class="no"' in card.html
@@ -88,7 +85,7 @@ class Tags(HTMLParser):
         self.seen.add(tag)
 
 
-def test_a_hostile_manifest_cannot_write_html(view: PView) -> None:
+def test_a_hostile_manifest_cannot_write_html(view):
     evil = "<script>alert(1)</script><img src=x onerror=alert(1)>"
     schema = hv.Schema([hv.Category(name=evil, values=(evil,))])
     manifest = dataclasses.replace(
@@ -97,22 +94,11 @@ def test_a_hostile_manifest_cannot_write_html(view: PView) -> None:
     tags = Tags()
     tags.feed(PView(manifest, mixture_view(schema, 1).parts).privacy_card().html)
     assert tags.seen <= {
-        "html",
-        "head",
-        "meta",
-        "title",
-        "style",
-        "body",
-        "h1",
-        "h2",
-        "p",
-        "table",
-        "tr",
-        "td",
-    }
+        "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "tr", "td",
+    }  # fmt: skip
 
 
-def test_the_command_writes_the_card_both_ways(view: PView, tmp_path: Path) -> None:
+def test_the_command_writes_the_card_both_ways(view, tmp_path):
     view.save(tmp_path / "v.pview")
 
     run = partial(command_line.run, "info", "v.pview", cwd=tmp_path)
@@ -124,5 +110,5 @@ def test_the_command_writes_the_card_both_ways(view: PView, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_has_an_audit_on_record(method: str) -> None:
+def test_every_method_has_an_audit_on_record(method):
     assert 0 <= AUDITED[method] <= 1

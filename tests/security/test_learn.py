@@ -1,15 +1,11 @@
 """Bounds and categories learnt for a price: near the truth, charged, and blind to a single row."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections import Counter
 from datetime import datetime
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -53,7 +49,7 @@ def table(n: int = 5_000) -> pa.Table:
     )
 
 
-def test_bounds_hold_the_data_and_are_not_far_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_hold_the_data_and_are_not_far_off(monkeypatch):
     """A year has some 400 rows, 70 scales of noise above the threshold."""
     monkeypatch.setattr(learning, "_FALSE_BINS", 1e-7)
     learnt = learn(table(20_000), KINDS, Fraction(1), TINY).attributes
@@ -71,18 +67,11 @@ def test_bounds_hold_the_data_and_are_not_far_off(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("values", "bounds"),
     [
-        ([0], (0, 0)),
-        ([1], (1, 1)),
-        ([-1], (-1, -1)),
-        ([0, -1], (-1, 0)),
-        ([0, 1], (0, 1)),
-        ([-8, 5], (-8, 7)),
-        ([-4], (-4, -3)),
+        ([0], (0, 0)), ([1], (1, 1)), ([-1], (-1, -1)), ([0, -1], (-1, 0)), ([0, 1], (0, 1)),
+        ([-8, 5], (-8, 7)), ([-4], (-4, -3)),
     ],
-)
-def test_whole_numbers_lie_within_their_bounds(
-    values: list[int], bounds: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+)  # fmt: skip
+def test_whole_numbers_lie_within_their_bounds(values, bounds, monkeypatch):
     monkeypatch.setattr(learning, "_FALSE_BINS", 1e-12)
     whole = pa.table({"x": values * 3_000})
     learnt = learn(whole, {"x": "integer"}, Fraction(1), Fraction(0)).attributes["x"]
@@ -95,7 +84,7 @@ def test_whole_numbers_lie_within_their_bounds(
     assert real.min <= min(values) <= max(values) <= real.max
 
 
-def test_what_a_single_row_has_is_not_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_single_row_has_is_not_learnt(monkeypatch):
     """Twenty tries; a bin with one row rarely passes the threshold: false alarms one in 100,000."""
     monkeypatch.setattr(learning, "_FALSE_BINS", 1e-5)
     row = {"age": 10**15, "balance": -1e17, "born": datetime(2077, 1, 1), "city": "Atlantis", "ill": True}
@@ -108,12 +97,12 @@ def test_what_a_single_row_has_is_not_learnt(monkeypatch: pytest.MonkeyPatch) ->
         assert "1125899906842623" not in text
 
 
-def test_without_a_delta_categories_stay_open_and_without_rows_everything_does() -> None:
+def test_without_a_delta_categories_stay_open_and_without_rows_everything_does():
     assert KINDS.keys() - learn(table(), KINDS, Fraction(1), Fraction(0)).attributes.keys() == {"city"}
     assert "city" not in learn(table(0), KINDS, Fraction(1), TINY).attributes
 
 
-def test_odd_values_do_not_raise() -> None:
+def test_odd_values_do_not_raise():
     odd = [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 5e-324, 1.8e308, -1.8e308, None, 1.0] * 200
     learnt = learn(pa.table({"x": odd}), {"x": "real"}, Fraction(1), Fraction(0)).attributes["x"]
     assert isinstance(learnt, hv.Real)
@@ -123,13 +112,13 @@ def test_odd_values_do_not_raise() -> None:
     assert (when.min, when.max) == ("1900-01-01", "2099-12-31")
 
 
-def test_a_text_of_one_row_passes_the_threshold_as_rarely_as_stated() -> None:
+def test_a_text_of_one_row_passes_the_threshold_as_rarely_as_stated():
     """With δ = 0.05, a text held by one row is shown in some, but at most 5% of the draws."""
     shown = Counter(bool(frequent({"x": 1}, Fraction(1), Fraction(1, 20))) for _ in range(4_000))
     assert 20 < shown[True] <= 4_000 * 0.05 + 60
 
 
-def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path: Path) -> None:
+def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path):
     pq.write_table(table(), tmp_path / "people.parquet")
 
     run = partial(command_line.run, cwd=tmp_path)
@@ -156,7 +145,7 @@ def test_the_command_charges_first_and_the_schema_tells_the_cost(tmp_path: Path)
     assert run(*draft, "0.5").returncode == 2
 
 
-def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path: Path) -> None:
+def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path):
     pq.write_table(table(10), tmp_path / "people.parquet")
     draft = ["schema", "draft", "people.parquet", "--learn-bounds-epsilon", "1", "--ledger", "l.sqlite"]
     for words in (["--learn-delta", "1e-40", "-o", "p.toml"], ["-o", "nowhere/p.toml"]):
@@ -168,13 +157,13 @@ def test_nothing_is_spent_on_what_cannot_be_learnt_or_written(tmp_path: Path) ->
         frequent({"x": 1}, Fraction(1), Fraction(1, 2**54))
 
 
-def test_a_schema_remembers_any_budget_that_can_be_spent() -> None:
+def test_a_schema_remembers_any_budget_that_can_be_spent():
     budget = exact_epsilon("0." + "123456789" * 5 + "7")
     assert hv.Schema([hv.Boolean(name="a")], learnt_epsilon=str(budget)).learnt_epsilon == str(budget)
 
 
 @pytest.mark.parametrize("cost", ["", "x", "1e-9", "-1", "1/0", 3])
-def test_a_cost_that_is_no_budget_is_refused(cost: object) -> None:
+def test_a_cost_that_is_no_budget_is_refused(cost):
     with pytest.raises(hv.SchemaError, match="budgets written as text"):
         hv.Schema.from_dict({"learnt_epsilon": cost, "attributes": {"a": {"type": "boolean"}}})
 
@@ -193,7 +182,7 @@ def visits(n_people: int, rows_each: int) -> pa.Table:
     )
 
 
-def test_persons_are_protected_where_bounds_are_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_persons_are_protected_where_bounds_are_learnt(monkeypatch):
     """One person's thousands of rows used to set the bounds."""
     monkeypatch.setattr(learning, "_FALSE_BINS", 1e-7)
     kinds, limits = {"age": "integer", "city": "category"}, Contributions("who", 2)
@@ -208,7 +197,7 @@ def test_persons_are_protected_where_bounds_are_learnt(monkeypatch: pytest.Monke
     assert unprotected.max == 4_095
 
 
-def test_learning_keeps_what_the_free_draft_knows(tmp_path: Path) -> None:
+def test_learning_keeps_what_the_free_draft_knows(tmp_path):
     lines = [
         f"{18 + i % 60},{i % 7}.5,20{10 + i % 10}-05-01,"
         f"{'Lyon' if i % 2 else 'Oslo'},{'yes' if i % 3 else 'no'}"
@@ -219,18 +208,14 @@ def test_learning_keeps_what_the_free_draft_knows(tmp_path: Path) -> None:
     learnt = learn(tmp_path / "t.csv", kinds, Fraction(5), TINY)
     assert learnt.kinds == {name: attribute.kind for name, attribute in learnt.attributes.items()}
     assert learnt.kinds == {
-        "age": "integer",
-        "score": "real",
-        "born": "datetime",
-        "city": "category",
-        "ill": "boolean",
-    }
+        "age": "integer", "score": "real", "born": "datetime", "city": "category", "ill": "boolean",
+    }  # fmt: skip
     schema = hv.Schema.from_toml(learnt_text(draft, learnt, Fraction(5), TINY))
     assert schema.names == tuple(kinds)
     assert schema.source == draft.source
 
 
-def test_columns_are_chosen_before_anything_is_spent(tmp_path: Path) -> None:
+def test_columns_are_chosen_before_anything_is_spent(tmp_path):
     pq.write_table(visits(5, 1), tmp_path / "t.parquet")
     assert list(learnable_draft(tmp_path / "t.parquet", unit="who")[1]) == ["age", "city"]
     assert list(learnable_draft(tmp_path / "t.parquet", ["age", "who"], ["who"])[1]) == ["age"]
@@ -238,9 +223,7 @@ def test_columns_are_chosen_before_anything_is_spent(tmp_path: Path) -> None:
         learnable_draft(tmp_path / "t.parquet", ["citi"])
 
 
-def test_words_of_databases_go_to_a_file_of_the_curator_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_of_databases_go_to_a_file_of_the_curator_alone(tmp_path, monkeypatch):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 secret value PAR1")
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9)])
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -256,7 +239,7 @@ def test_words_of_databases_go_to_a_file_of_the_curator_alone(
     assert "Traceback" in file.read_text()
 
 
-def test_a_text_with_a_nul_changes_no_other() -> None:
+def test_a_text_with_a_nul_changes_no_other():
     """OpenDP's binding ends texts at NUL: one row "yes\\0" overwrote the count of "yes"."""
     answers = ["yes"] * 5_000 + ["no"] * 5_000
     for rows in (answers, [*answers, "yes\0"]):
@@ -266,7 +249,7 @@ def test_a_text_with_a_nul_changes_no_other() -> None:
         frequent({"yes": 5_000, "yes\0": 1}, Fraction(1), TINY)
 
 
-def test_the_threshold_is_found_at_once() -> None:
+def test_the_threshold_is_found_at_once():
     """With a thousand rows of a person the search for it made so many mechanisms that it took a minute."""
     import opendp.prelude as dp
 
@@ -290,9 +273,7 @@ def test_the_threshold_is_found_at_once() -> None:
     ],
     ids=["texts without a delta", "only booleans", "a long name"],
 )
-def test_what_cannot_be_learnt_costs_nothing(
-    columns: dict[str, Any], delta: str, why: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_learnt_costs_nothing(columns, delta, why, tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     words = ["schema", "draft", "t.parquet", "--learn-bounds-epsilon", "1", "--learn-delta", delta]
     done = command_line.run(*words, "-o", "t.toml", cwd=tmp_path)
@@ -301,7 +282,7 @@ def test_what_cannot_be_learnt_costs_nothing(
     assert not (tmp_path / "hdpview-ledger.sqlite").exists()
 
 
-def test_a_column_may_have_any_name(tmp_path: Path) -> None:
+def test_a_column_may_have_any_name(tmp_path):
     """`self` is an argument of Ibis's own functions."""
     table = pa.table({"self": list(range(2_000)), "name": [1.5] * 2_000, "text": ["a"] * 2_000})
     kinds = {"self": "integer", "name": "real", "text": "category"}
@@ -309,7 +290,7 @@ def test_a_column_may_have_any_name(tmp_path: Path) -> None:
     assert list(learnt.attributes) == ["self", "name", "text"]
 
 
-def test_a_learning_that_finds_nothing_leaves_a_draft(tmp_path: Path) -> None:
+def test_a_learning_that_finds_nothing_leaves_a_draft(tmp_path):
     pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "t.parquet")
     words = ["schema", "draft", "t.parquet", "--learn-bounds-epsilon", "0.001", "-o", "t.toml"]
     done = command_line.run(*words, cwd=tmp_path)

@@ -1,7 +1,5 @@
 """No value of one record can refuse a build or change how another is read."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from collections.abc import Callable
@@ -49,7 +47,7 @@ def cells(source: Any, schema: hv.Schema, limits: Contributions = EACH_ROW) -> C
 
 @pytest.mark.parametrize("kind", ["plain", "large", "dictionary", "view"])
 @pytest.mark.parametrize("source", SOURCES)
-def test_text_that_is_no_utf8_counts_as_missing_or_unknown(source: str, kind: str, tmp_path: Path) -> None:
+def test_text_that_is_no_utf8_counts_as_missing_or_unknown(source, kind, tmp_path):
     column = texts(b"a", b"\xff\xfe", b"b")
     if kind == "dictionary":
         column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), column)
@@ -62,9 +60,7 @@ def test_text_that_is_no_utf8_counts_as_missing_or_unknown(source: str, kind: st
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
 @pytest.mark.parametrize("unit", PER_SECOND)
 @pytest.mark.parametrize("source", SOURCES)
-def test_moments_beyond_a_database_are_missing_or_clamped(
-    source: str, unit: str, zone: str | None, tmp_path: Path
-) -> None:
+def test_moments_beyond_a_database_are_missing_or_clamped(source, unit, zone, tmp_path):
     far = [2**62, -(2**62), 2**63 - 1, -(2**63) + 1]
     if unit == "s" and source == "parquet":
         far = [2**53, -(2**53)]  # more of them do not fit into the milliseconds of a file
@@ -76,7 +72,7 @@ def test_moments_beyond_a_database_are_missing_or_clamped(
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_persons_whose_name_is_no_utf8_are_nobody(source: str, tmp_path: Path) -> None:
+def test_persons_whose_name_is_no_utf8_are_nobody(source, tmp_path):
     """With ? in place of the bytes, two of them would be one person, or the person `a?`."""
     who = texts(b"a?", b"a\xff", b"a\xfe", b"b")
     table = pa.table({"who": who, "x": ["a", "b", "b", "b"]})

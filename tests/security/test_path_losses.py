@@ -7,8 +7,6 @@ with one record more loses against the one without, and the other way round, mus
 charged for the tree.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
@@ -116,9 +114,7 @@ def _half_around(cell: tuple[int, ...], block: Bounds, cut: tuple[int, int]) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(shapes, seeds, st.sampled_from(["0.1", "1", "6"]))
-def test_no_tree_of_the_papers_method_loses_more_than_was_charged(
-    shape: tuple[int, ...], seed: int, epsilon: str
-) -> None:
+def test_no_tree_of_the_papers_method_loses_more_than_was_charged(shape, seed, epsilon):
     table, more, cell = neighbours(shape, seed)
     numbers = PartitionParameters.choose(PartitionSettings(), Fraction(epsilon), table.size)
     charged = float(numbers.epsilon_converge + numbers.n_private_cut_levels * numbers.epsilon_cut)
@@ -128,7 +124,7 @@ def test_no_tree_of_the_papers_method_loses_more_than_was_charged(
     )
 
 
-def test_without_a_bias_with_depth_some_tree_loses_more() -> None:
+def test_without_a_bias_with_depth_some_tree_loses_more():
     """With a hundredth of the due bias, the path to a crowded cell loses more than was charged."""
     table = np.eye(1, 14, 7, dtype=np.int64)[0]
     numbers = PartitionParameters.choose(PartitionSettings(partition_share=0.5), Fraction(1), table.size)
@@ -147,7 +143,7 @@ def some_tables(sizes: tuple[int, ...], seed: int) -> tuple[SparseCounts, Sparse
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=4).map(tuple), seeds)
-def test_a_record_is_in_one_cell_of_every_table(sizes: tuple[int, ...], seed: int) -> None:
+def test_a_record_is_in_one_cell_of_every_table(sizes, seed):
     ours, theirs = some_tables(sizes, seed)
     bins = random_mixture(sizes, seed).bin_of_code
     shapes = [TableShape.of_codes((a,), sizes) for a in range(len(sizes))]

@@ -1,9 +1,6 @@
 """Numbers of persons: who is counted, what one of them can change, and what is answered from it. [P18]"""
 
-from __future__ import annotations
-
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +37,7 @@ def persons_of(rows: list[Any], k: int) -> list[np.ndarray]:
 
 @given(ROWS)
 @settings(max_examples=15)
-def test_each_person_counts_once_per_value(rows: list[Any]) -> None:
+def test_each_person_counts_once_per_value(rows):
     everybody, wards, years = persons_of(rows, 4)
     assert everybody.tolist() == [len({who for who, *_ in rows})]
     assert wards.tolist() == [len({who for who, ward, _ in rows if ward == w}) for w in "abc"]
@@ -49,7 +46,7 @@ def test_each_person_counts_once_per_value(rows: list[Any]) -> None:
 
 @given(ROWS, st.integers(1, 3))
 @settings(max_examples=25)
-def test_a_person_changes_each_number_by_one_and_k_of_them(rows: list[Any], k: int) -> None:
+def test_a_person_changes_each_number_by_one_and_k_of_them(rows, k):
     with_p, without = persons_of(rows, k), persons_of([row for row in rows if row[0] != "p"], k)
     for i, (more, less) in enumerate(zip(with_p, without, strict=True)):
         change = more - less
@@ -67,7 +64,7 @@ def built(**options: Any) -> hv.PView:
         return hv.build(table(rows), SCHEMA, 50, **{**ready, **options})
 
 
-def test_numbers_of_persons_are_charged_and_kept(tmp_path: Path) -> None:
+def test_numbers_of_persons_are_charged_and_kept(tmp_path):
     view = built(quality=False)
     everybody, wards = view.parts[0].people
     assert 1 / everybody.scale == pytest.approx(2.5)
@@ -81,7 +78,7 @@ def test_numbers_of_persons_are_charged_and_kept(tmp_path: Path) -> None:
     assert again.info()["people"] == ["ward"]
 
 
-def test_sql_counts_persons() -> None:
+def test_sql_counts_persons():
     view = built()
     everybody, wards = view.parts[0].people
 
@@ -108,7 +105,7 @@ def test_sql_counts_persons() -> None:
         "SELECT COUNT(DISTINCT who) / COUNT(*) AS n FROM view",
     ],
 )
-def test_other_numbers_of_persons_are_refused_with_the_reason(sql: str) -> None:
+def test_other_numbers_of_persons_are_refused_with_the_reason(sql):
     with pytest.raises(hv.QueryError, match="person may"):
         built().sql(sql)
     with pytest.raises(hv.QueryError, match="nowhere in this view"):
@@ -118,6 +115,6 @@ def test_other_numbers_of_persons_are_refused_with_the_reason(sql: str) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"people": ["age"]}, {"people": "ward"}, {"privacy_unit": None, "max_rows": 1}]
 )
-def test_wrong_requests_are_refused_before_anything_is_read(wrong: dict[str, Any]) -> None:
+def test_wrong_requests_are_refused_before_anything_is_read(wrong):
     with pytest.raises(hv.DataError, match="people"):
         built(**wrong)

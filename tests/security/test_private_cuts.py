@@ -2,8 +2,6 @@
 could tell.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from fractions import Fraction
 from typing import Any
@@ -34,7 +32,7 @@ def best_cut(lower: int, upper: int) -> int:
 
 
 @pytest.mark.parametrize("n_charged", [1, 2, 3])
-def test_cuts_look_at_data_down_to_the_depth_that_was_charged_and_no_further(n_charged: int) -> None:
+def test_cuts_look_at_data_down_to_the_depth_that_was_charged_and_no_further(n_charged):
     """With a huge budget a private cut is surely the best one; cuts at depth κ + 1 are not."""
     chosen = PartitionParameters.choose(Hdpview(), Fraction(1), CELLS.size)
     changed: dict[str, Any] = {"epsilon_cut": Fraction(10**9), "n_private_cut_levels": n_charged}
@@ -59,7 +57,7 @@ def test_cuts_look_at_data_down_to_the_depth_that_was_charged_and_no_further(n_c
     assert np.mean(is_best[n_charged + 1]) < 0.8
 
 
-def test_the_ledger_is_charged_for_exactly_that_many() -> None:
+def test_the_ledger_is_charged_for_exactly_that_many():
     from hdpview.build import release
 
     view = release(sparse(CELLS), Fraction(1), Hdpview(), Randomness.fresh(), 1)
@@ -69,7 +67,7 @@ def test_the_ledger_is_charged_for_exactly_that_many() -> None:
     assert cuts.times == int(np.floor(1.2 * np.log2(CELLS.size)))
 
 
-def test_tables_whose_sums_would_wrap_around_are_refused() -> None:
+def test_tables_whose_sums_would_wrap_around_are_refused():
     """One record more would turn a sum of 64 bits negative, far beyond any sensitivity."""
     schema = Schema([Integer(name="a", min=0, max=1)])
     counts = SparseCounts(schema, np.array([[0], [1]], np.uint8), np.full(2, 2**62))

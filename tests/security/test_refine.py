@@ -1,7 +1,5 @@
 """Spending more on a view: budgets add up, and noise shrinks as if all had been spent at once."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -59,7 +57,7 @@ def built(table: pa.Table | Path, **options: object) -> hv.PView:
     return hv.build(table, SCHEMA, 1, **{"ledger": False, "test_key": b"first", **options})
 
 
-def test_every_table_gets_the_noise_of_both_budgets_together() -> None:
+def test_every_table_gets_the_noise_of_both_budgets_together():
     """Scales of all tables shrink by one factor: as much as was spent on tables at first and now."""
     view = built(rows(), quality=False)
     finer = hv.refine(view, rows(), "0.5", ledger=False, test_key=b"second", quality=False)
@@ -70,7 +68,7 @@ def test_every_table_gets_the_noise_of_both_budgets_together() -> None:
         assert scale == pytest.approx(before[attributes] * float(spent / (spent + Fraction(1, 2))), rel=1e-6)
 
 
-def test_budgets_add_up_in_manifest_card_and_ledger(tmp_path: Path) -> None:
+def test_budgets_add_up_in_manifest_card_and_ledger(tmp_path):
     """Refining charges the account of the table that the view was built from, and its spending adds up."""
     path = tmp_path / "admissions.parquet"
     pq.write_table(rows(), path)
@@ -84,7 +82,7 @@ def test_budgets_add_up_in_manifest_card_and_ledger(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["mixture", "hdpview"])
-def test_a_view_is_refined_once(method: str, tmp_path: Path) -> None:
+def test_a_view_is_refined_once(method, tmp_path):
     """Two refinements of one view would reveal more than is charged. One after the other is fine."""
     account = Ledger(tmp_path / "l.sqlite")
     kept = {"ledger": account.path, "table": "t"}
@@ -100,7 +98,7 @@ def test_a_view_is_refined_once(method: str, tmp_path: Path) -> None:
     assert hv.refine(finer, rows(), "0.5", **kept).manifest.epsilon == 2
 
 
-def test_a_ledger_that_does_not_know_the_view_is_refused(tmp_path: Path) -> None:
+def test_a_ledger_that_does_not_know_the_view_is_refused(tmp_path):
     """It would not notice a second refinement. So are a new name of the table and an older copy."""
     ledger = tmp_path / "l.sqlite"
     Ledger(ledger).charge("t", Fraction(1), "x")
@@ -112,7 +110,7 @@ def test_a_ledger_that_does_not_know_the_view_is_refused(tmp_path: Path) -> None
     assert Ledger(ledger).spent("t") == 2
 
 
-def test_a_focus_adds_a_table_that_the_view_does_not_hold() -> None:
+def test_a_focus_adds_a_table_that_the_view_does_not_hold():
     """A new group is measured; one that is there already gets its share of the budget instead."""
     view = built(rows())
     groups = {table.attributes for table in view.parts[0].tables}
@@ -123,7 +121,7 @@ def test_a_focus_adds_a_table_that_the_view_does_not_hold() -> None:
 
 
 @pytest.mark.parametrize("focus", ["age", ["age"], ("age", "stay")])
-def test_a_focus_is_a_list_of_groups(focus: Any) -> None:
+def test_a_focus_is_a_list_of_groups(focus):
     """A text is not taken apart into letters."""
     with pytest.raises(hv.MethodError, match="focus must list groups of attributes by name"):
         hv.refine(built(rows()), rows(), 1, focus=focus, ledger=False)
@@ -132,13 +130,13 @@ def test_a_focus_is_a_list_of_groups(focus: Any) -> None:
 @pytest.mark.parametrize(
     "other", [{"delta": "1e-9"}, {"people": ["ward"]}, {"privacy_unit": "who"}, {"max_rows": 2}]
 )
-def test_what_the_view_determines_cannot_be_chosen_anew(other: dict[str, object]) -> None:
+def test_what_the_view_determines_cannot_be_chosen_anew(other):
     """Another unit would be claimed for what was released before; a delta would fail after the charge."""
     with pytest.raises(hv.MethodError, match=r"Unknown argument .* refine takes"):
         hv.refine(built(rows()), rows(), 1, ledger=False, **other)
 
 
-def test_budgets_that_no_file_can_state_together_are_refused(tmp_path: Path) -> None:
+def test_budgets_that_no_file_can_state_together_are_refused(tmp_path):
     kept = {"ledger": tmp_path / "l.sqlite", "table": "t"}
     view = hv.build(rows(), SCHEMA, 900_000, **kept)
     with pytest.raises(hv.ViewFileError, match="so nothing was spent"):
@@ -146,7 +144,7 @@ def test_budgets_that_no_file_can_state_together_are_refused(tmp_path: Path) -> 
     assert Ledger(tmp_path / "l.sqlite").spent("t") == 900_000
 
 
-def test_another_table_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+def test_another_table_is_refused_before_anything_is_charged(tmp_path):
     """A table that cannot have been the one before costs nothing and is explained."""
     path = tmp_path / "admissions.parquet"
     pq.write_table(rows(), path)
@@ -165,7 +163,7 @@ def persons() -> pa.Table:
 PERSON = {"privacy_unit": "who", "max_rows": 2}
 
 
-def test_rows_of_persons_are_chosen_again(tmp_path: Path) -> None:
+def test_rows_of_persons_are_chosen_again(tmp_path):
     """With the ledger of the build the same rows are counted, so at a large budget counts do not move."""
     ledger = tmp_path / "l.sqlite"
     kept = {"ledger": ledger, "table": "t"}
@@ -181,7 +179,7 @@ def test_rows_of_persons_are_chosen_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other", [{"ledger": False}, {"ledger": "m.sqlite"}, {"no_person": ["p1"]}, {"table": "u"}]
 )
-def test_another_choice_of_rows_is_refused(other: dict[str, object], tmp_path: Path) -> None:
+def test_another_choice_of_rows_is_refused(other, tmp_path):
     """Another ledger, another table's name and other rules choose other rows; nothing is charged."""
     kept = {"ledger": tmp_path / "l.sqlite", "table": "t"}
     view = hv.build(persons(), SCHEMA, 1, **PERSON, **kept)
@@ -194,7 +192,7 @@ def test_another_choice_of_rows_is_refused(other: dict[str, object], tmp_path: P
     assert Ledger(tmp_path / "l.sqlite").spent("t") == 1
 
 
-def test_a_delta_goes_on_from_what_it_bought() -> None:
+def test_a_delta_goes_on_from_what_it_bought():
     """Precisions of Gaussian tables become those of one build with both budgets, and delta stays."""
     options = {"delta": "1e-3", "quality": False}
     view = built(rows(), **options)
@@ -209,7 +207,7 @@ def test_a_delta_goes_on_from_what_it_bought() -> None:
     assert [each.delta for each in finer.manifest.spending] == [Fraction(1, 1000)]
 
 
-def test_blocks_keep_their_places_and_get_less_noise() -> None:
+def test_blocks_keep_their_places_and_get_less_noise():
     """The paper's blocks are not cut again; all that is spent makes their counts finer."""
     view = built(rows(), method="hdpview", quality=False)
     finer = hv.refine(view, rows(), "0.5", ledger=False, test_key=b"second", quality=False)
@@ -220,7 +218,7 @@ def test_blocks_keep_their_places_and_get_less_noise() -> None:
         hv.refine(view, rows(), 1, focus=[("age", "stay")], ledger=False)
 
 
-def test_a_merged_view_is_refined_part_by_part(tmp_path: Path) -> None:
+def test_a_merged_view_is_refined_part_by_part(tmp_path):
     """The merged one is refused in words; its parts are refined and merged, and the ledger adds up."""
     account = Ledger(tmp_path / "l.sqlite")
     views = []
@@ -235,7 +233,7 @@ def test_a_merged_view_is_refined_part_by_part(tmp_path: Path) -> None:
     assert {account.spent(name) for name in account.tables()} == {Fraction(3, 2)}
 
 
-def test_a_refinement_that_broke_off_is_resumed(tmp_path: Path) -> None:
+def test_a_refinement_that_broke_off_is_resumed(tmp_path):
     """It is finished without paying again, and what was drawn before is in it."""
     account = Ledger(tmp_path / "l.sqlite")
     kept = {"ledger": account.path, "table": "t"}
@@ -257,7 +255,7 @@ def test_a_refinement_that_broke_off_is_resumed(tmp_path: Path) -> None:
     assert account.spent("t") == finer.manifest.epsilon == Fraction(3, 2)
 
 
-def test_wishes_are_kept_and_checked(tmp_path: Path) -> None:
+def test_wishes_are_kept_and_checked(tmp_path):
     """A file of wishes records the version that wrote it; damaged ones are refused."""
     view, path = built(rows()), tmp_path / "w.json"
     wishes = view.wish("age >= 20 AND ward = 'b'", within=5) + view.wish("stay = 3", within=500)
@@ -280,7 +278,7 @@ def test_wishes_are_kept_and_checked(tmp_path: Path) -> None:
         view.wish("nothing = 3", within=5)
 
 
-def test_what_was_forecast_for_wishes_is_reached() -> None:
+def test_what_was_forecast_for_wishes_is_reached():
     """The stated budget meets a wish, and intervals are as wide as forecast."""
     view = built(rows(), test_key=b"2")
     wishes = view.wish("age BETWEEN 6 AND 9 AND ward = 'a'", within=20) + view.wish("age > 10", within=30)
@@ -291,7 +289,7 @@ def test_what_was_forecast_for_wishes_is_reached() -> None:
     assert all(needed is not None and 0.1 < needed < 3 for needed in forecast.needed)
 
 
-def test_a_refinement_is_named_by_the_view_it_refines() -> None:
+def test_a_refinement_is_named_by_the_view_it_refines():
     """A build that broke off is resumed by its order, which must not depend on how arrays are printed."""
     tables = built(rows()).parts[0].tables
     named = repr(Refinement((("age", "stay"),), tables=tables, refined_view="abc"))
@@ -299,7 +297,7 @@ def test_a_refinement_is_named_by_the_view_it_refines() -> None:
     assert "array" not in named
 
 
-def test_the_command_writes_a_view_of_both_budgets(tmp_path: Path) -> None:
+def test_the_command_writes_a_view_of_both_budgets(tmp_path):
     """`hdpview refine` charges the ledger, writes the new view and leaves the old one alone."""
     path = tmp_path / "admissions.parquet"
     pq.write_table(rows(), path)

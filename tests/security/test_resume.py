@@ -1,7 +1,5 @@
 """A budget that was charged leaves a view, or a build that can be finished without paying again."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3
@@ -88,9 +86,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         ("hdpview", "hdpview.build.prior_quality"),
     ],
 )
-def test_a_build_that_breaks_off_is_finished_without_paying_again(
-    method: str, broken: str, account: Ledger, drawn: list[bytes], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_build_that_breaks_off_is_finished_without_paying_again(method, broken, account, drawn, caplog):
     break_off(account, broken, method=method)
     assert "--resume" in caplog.text
     (charge,) = account.charges()
@@ -107,7 +103,7 @@ def test_a_build_that_breaks_off_is_finished_without_paying_again(
     assert not list(account.path.parent.glob("*.released"))
 
 
-def test_a_resumed_build_is_the_build_that_broke_off(account: Ledger, tmp_path: Path) -> None:
+def test_a_resumed_build_is_the_build_that_broke_off(account, tmp_path):
     """Even if the table has changed meanwhile, because everything comes from recorded draws."""
     account.charge("other", Fraction(1), "x")
     whole = hv.build(table(), SCHEMA, 1, ledger=False, test_key=b"k")
@@ -120,7 +116,7 @@ def test_a_resumed_build_is_the_build_that_broke_off(account: Ledger, tmp_path: 
     assert (tmp_path / "whole.pview").read_bytes() == (tmp_path / "other.pview").read_bytes()
 
 
-def test_a_killed_build_is_finished(tmp_path: Path) -> None:
+def test_a_killed_build_is_finished(tmp_path):
     pq.write_table(table(), tmp_path / "t.parquet")
     attributes = (
         f'[attributes.{name}]\ntype = "integer"\nmin = 0\nmax = {n - 1}\n' for name, n in SIZES.items()
@@ -149,7 +145,7 @@ def test_a_killed_build_is_finished(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change", [{"epsilon": 2}, {"method": "hdpview"}, {"schema": hv.Schema(SCHEMA.attributes[:3])}]
 )
-def test_what_is_resumed_is_what_was_paid_for(change: dict[str, Any], account: Ledger) -> None:
+def test_what_is_resumed_is_what_was_paid_for(change, account):
     break_off(account)
     asked = {"schema": SCHEMA, "epsilon": 1, **change}
     with pytest.raises(BudgetError, match="another schema, method, budget or privacy unit"):
@@ -171,9 +167,7 @@ LEARN = ["schema", "draft", "t.parquet", "--learn-delta", "1e-9", "-o", "t.toml"
         "hdpview.view.file.written_whole",
     ],
 )
-def test_learning_that_breaks_off_is_finished_without_paying_again(
-    broken: str, tmp_path: Path, drawn: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_learning_that_breaks_off_is_finished_without_paying_again(broken, tmp_path, drawn, monkeypatch):
     pq.write_table(pa.table(PEOPLE), tmp_path / "t.parquet")
     monkeypatch.chdir(tmp_path)
     with patch(broken, OutOfMemory()), suppress(MemoryError):
@@ -188,7 +182,7 @@ def test_learning_that_breaks_off_is_finished_without_paying_again(
     assert not list(tmp_path.glob("*.released"))
 
 
-def test_a_paid_check_that_breaks_off_is_finished(account: Ledger) -> None:
+def test_a_paid_check_that_breaks_off_is_finished(account):
     with patch("hdpview.counts.paid_check.Mechanism.close", OutOfMemory()), pytest.raises(HdpviewError):
         paid_check(table(), SCHEMA, Fraction(1), account, "t")
     assert paid_check(table(), SCHEMA, Fraction(1), account, "t", resume=True) == []
@@ -196,7 +190,7 @@ def test_a_paid_check_that_breaks_off_is_finished(account: Ledger) -> None:
     assert not list(account.path.parent.glob("*.released"))
 
 
-def test_a_build_that_plans_otherwise_draws_nothing_new(account: Ledger) -> None:
+def test_a_build_that_plans_otherwise_draws_nothing_new(account):
     """Rounding elsewhere may change the plan. Tables of both plans would reveal more than was paid."""
     break_off(account)
     right = mixture.MixtureBuild.measure
@@ -221,7 +215,7 @@ def test_a_build_that_plans_otherwise_draws_nothing_new(account: Ledger) -> None
         {"schema": hv.Schema([hv.Integer(name=f"a{i}", min=0, max=65_535) for i in range(13)])},
     ],
 )
-def test_a_view_that_no_file_can_hold_is_not_charged(options: dict[str, Any], account: Ledger) -> None:
+def test_a_view_that_no_file_can_hold_is_not_charged(options, account):
     kept = {"ledger": account.path, "table": "t"}
     rows = table().append_column("u" * 1_001, pa.array(range(3_000)))
     with pytest.raises(HdpviewError, match=r"No file could hold .* spent"):
@@ -233,7 +227,7 @@ def test_a_view_that_no_file_can_hold_is_not_charged(options: dict[str, Any], ac
     assert account.spent("t") == 1
 
 
-def test_a_running_build_cannot_be_resumed(account: Ledger) -> None:
+def test_a_running_build_cannot_be_resumed(account):
     def meanwhile(*_: Any, **__: Any) -> Any:
         program = (
             "import hdpview as hv, pyarrow as pa, sys\n"
@@ -253,7 +247,7 @@ def test_a_running_build_cannot_be_resumed(account: Ledger) -> None:
     assert build(account, resume=True).n_components > 0
 
 
-def test_whole_records_survive_wherever_the_file_is_torn(tmp_path: Path) -> None:
+def test_whole_records_survive_wherever_the_file_is_torn(tmp_path):
     """A process can die in the middle of a write. Incomplete records are drawn again and written in their
     place.
     """
@@ -281,7 +275,7 @@ def test_whole_records_survive_wherever_the_file_is_torn(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "problem", [PermissionError(13, "no"), OSError(30, "read-only"), FileNotFoundError()]
 )
-def test_nothing_is_drawn_anew_where_earlier_draws_cannot_be_read(problem: OSError, account: Ledger) -> None:
+def test_nothing_is_drawn_anew_where_earlier_draws_cannot_be_read(problem, account):
     """Noise drawn a second time for one charge would tell more than was paid for."""
     break_off(account)
     right = os.open
@@ -300,7 +294,7 @@ def test_nothing_is_drawn_anew_where_earlier_draws_cannot_be_read(problem: OSErr
     assert build(account, resume=True).manifest.epsilon == 1
 
 
-def test_nothing_is_charged_where_draws_cannot_be_kept(account: Ledger) -> None:
+def test_nothing_is_charged_where_draws_cannot_be_kept(account):
     with (
         patch.object(os, "write", return_value=3),
         pytest.raises(BudgetError, match="Nothing more was spent"),
@@ -310,7 +304,7 @@ def test_nothing_is_charged_where_draws_cannot_be_kept(account: Ledger) -> None:
     assert build(account).manifest.epsilon == 1
 
 
-def test_another_version_does_not_go_on_with_a_charge(account: Ledger) -> None:
+def test_another_version_does_not_go_on_with_a_charge(account):
     """It might draw other numbers than the earlier version did."""
     break_off(account)
     with (
@@ -320,7 +314,7 @@ def test_another_version_does_not_go_on_with_a_charge(account: Ledger) -> None:
         build(account, resume=True)
 
 
-def test_no_charge_is_without_a_file_of_outcomes(account: Ledger) -> None:
+def test_no_charge_is_without_a_file_of_outcomes(account):
     """The file is there before the charge is, so a build that is killed at any moment can be resumed."""
     seen = []
     right = ledgers.Checkpoint
@@ -335,9 +329,7 @@ def test_no_charge_is_without_a_file_of_outcomes(account: Ledger) -> None:
     assert seen == [(0, True)]
 
 
-def test_a_ledger_that_is_locked_at_the_end_costs_no_view(
-    account: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_ledger_that_is_locked_at_the_end_costs_no_view(account, monkeypatch, caplog):
     """The view is finished, with a warning."""
     monkeypatch.setattr(ledgers, "_WAIT_SECONDS", 0.1)
     others: list[sqlite3.Connection] = []
@@ -352,7 +344,7 @@ def test_a_ledger_that_is_locked_at_the_end_costs_no_view(
     assert "database is locked" in caplog.text
 
 
-def test_a_draw_that_cannot_be_kept_ends_the_build(account: Ledger, drawn: list[bytes]) -> None:
+def test_a_draw_that_cannot_be_kept_ends_the_build(account, drawn):
     """Otherwise it would be drawn anew by a later one, beside a view that may have been seen."""
     right = os.write
 
@@ -370,12 +362,12 @@ def test_a_draw_that_cannot_be_kept_ends_the_build(account: Ledger, drawn: list[
     assert set(released) == {*drawn[1 : n_drawn - 1], *drawn[n_drawn:]}
 
 
-def test_nothing_is_resumed_without_a_ledger() -> None:
+def test_nothing_is_resumed_without_a_ledger():
     with pytest.raises(HdpviewError, match="cannot be resumed"):
         hv.build(table(), SCHEMA, 1, ledger=False, resume=True)
 
 
-def test_of_two_builds_that_broke_off_the_last_is_resumed(account: Ledger) -> None:
+def test_of_two_builds_that_broke_off_the_last_is_resumed(account):
     break_off(account)
     break_off(account)
     build(account, resume=True)

@@ -1,7 +1,5 @@
 """No statement leaves the view: files, settings, other tables and endless work are refused or stopped."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np
@@ -87,7 +85,7 @@ ENDLESS = [
 
 
 @pytest.mark.parametrize("sql", ESCAPES)
-def test_escapes_are_refused(sql: str) -> None:
+def test_escapes_are_refused(sql):
     with pytest.raises(HdpviewError) as refusal:
         run(VIEW, sql)
     assert not isinstance(refusal.value, InternalError), refusal.value.__cause__
@@ -95,7 +93,7 @@ def test_escapes_are_refused(sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", ENDLESS)
-def test_endless_work_is_stopped(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_work_is_stopped(sql, monkeypatch):
     monkeypatch.setattr("hdpview.query.evaluate.deadline.CPU_SECONDS", 1.0)
     start = time.process_time()
     try:
@@ -107,11 +105,11 @@ def test_endless_work_is_stopped(sql: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert time.process_time() - start < SLOWEST_SECONDS
 
 
-def test_answers_go_on_after_a_statement_was_stopped() -> None:
+def test_answers_go_on_after_a_statement_was_stopped():
     assert run(VIEW, "SELECT COUNT(*) AS n FROM view").to_rows()[0]["n"] == pytest.approx(3.0)
 
 
-def test_internal_tables_cannot_be_named() -> None:
+def test_internal_tables_cannot_be_named():
     from hdpview.query.evaluate.database import SECRET
 
     for name in (f"{SECRET}_points0", f"{SECRET}_b0", "points0"):

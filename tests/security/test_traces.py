@@ -1,7 +1,5 @@
 """Side doors: nothing of the table in logs, errors, temporary files or permissions."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
@@ -26,7 +24,7 @@ SECRET = "hemochromatosis-4711"
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 
 
-def test_the_directory_is_private_and_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_directory_is_private_and_goes_away(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def fail() -> None:
@@ -40,9 +38,7 @@ def test_the_directory_is_private_and_goes_away(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
         "import sys, time; from hdpview.counts.spill import private_directory\n"
@@ -79,14 +75,12 @@ def refusal(path: Path) -> hv.HdpviewError | None:
     return None
 
 
-def test_errors_and_logs_never_quote_a_value(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_and_logs_never_quote_a_value(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     broken = {
-        "a.csv": f'age\n1\n"{SECRET}\n2'.encode(),
-        "b.csv": f"age\n{SECRET},2,3\n4".encode(),
-        "c.parquet": f"PAR1{SECRET}PAR1".encode(),
-        "d.csv": b"age\n\xff\xfe" + SECRET.encode(),
-    }
+        "a.csv": f'age\n1\n"{SECRET}\n2'.encode(), "b.csv": f"age\n{SECRET},2,3\n4".encode(),
+        "c.parquet": f"PAR1{SECRET}PAR1".encode(), "d.csv": b"age\n\xff\xfe" + SECRET.encode(),
+    }  # fmt: skip
     for name, content in broken.items():
         (tmp_path / name).write_bytes(content)
         problem = refusal(tmp_path / name)
@@ -99,16 +93,14 @@ def test_errors_and_logs_never_quote_a_value(tmp_path: Path, caplog: pytest.LogC
     assert SECRET not in caplog.text
 
 
-def test_exact_things_do_not_show_themselves() -> None:
+def test_exact_things_do_not_show_themselves():
     counts = read_counts(pa.table({"age": [7] * 4711}), SCHEMA)
     assert "4711" not in repr(counts) + str(counts)
     assert repr(Randomness.from_test_key(b"k")) == "Randomness(is_test=True)"
     assert "4711" not in repr(root((10,), counts.exact_counts, Randomness.fresh().root_key("x")))
 
 
-def test_a_view_beside_a_table_that_fewer_may_read_is_noted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_view_beside_a_table_that_fewer_may_read_is_noted(tmp_path, capsys):
     table, view = tmp_path / "t.csv", tmp_path / "v.pview"
     for path, mode in ((table, 0o600), (view, 0o644)):
         path.write_text("x")
@@ -123,7 +115,7 @@ def test_a_view_beside_a_table_that_fewer_may_read_is_noted(
     assert "every user of this machine" in capsys.readouterr().err
 
 
-def test_progress_tells_no_numbers() -> None:
+def test_progress_tells_no_numbers():
     seen: list[str] = []
     hv.build(pa.table({"age": [1] * 4711}), SCHEMA, 1, progress=lambda _, words: seen.append(words))
     assert not any(character.isdigit() for words in seen for character in words)

@@ -2,8 +2,6 @@
 is lost half-way.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
@@ -83,14 +81,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def building(cluster: Standalone, table: Path, view: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A build on the cluster in a process of its own, which has to end well."""
     command = [
-        sys.executable,
-        "-c",
-        BUILD,
-        cluster.address,
-        str(table / "parts"),
-        str(table / "schema.toml"),
+        sys.executable, "-c", BUILD, cluster.address, str(table / "parts"), str(table / "schema.toml"),
         str(view),
-    ]
+    ]  # fmt: skip
     with subprocess.Popen(
         command, env=cluster.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as build:
@@ -114,7 +107,7 @@ def assert_as_here(view: Path, table: Path) -> None:
     assert len(here) > 100
 
 
-def test_a_worker_lost_half_way_changes_nothing(cluster: Standalone, table: Path, tmp_path: Path) -> None:
+def test_a_worker_lost_half_way_changes_nothing(cluster, table, tmp_path):
     """One of two workers is killed while blocks are being grown."""
     view = tmp_path / "b.pview"
     with building(cluster, table, view) as build:

@@ -1,7 +1,5 @@
 """What can be built on Spark, what is left of it afterwards, and what is said when it cannot be."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from datetime import date
@@ -62,7 +60,7 @@ SOURCES: dict[str, Callable[[Any, Path], Any]] = {
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_every_source_gives_the_same_view(kind: str, spark: Any, tmp_path: Path) -> None:
+def test_every_source_gives_the_same_view(kind, spark, tmp_path):
     source = SOURCES[kind](spark, tmp_path)
     settings = {
         key: spark.conf.get(key, None) for key in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
@@ -94,7 +92,7 @@ def test_every_source_gives_the_same_view(kind: str, spark: Any, tmp_path: Path)
 @pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas:FutureWarning"
 )  # Ibis imports it
-def test_an_ibis_table_on_spark(spark: Any) -> None:
+def test_an_ibis_table_on_spark(spark):
     table = ibis.pyspark.connect(spark.newSession()).sql(
         "SELECT * FROM VALUES (1, 'ward 2'), (1, 'ward 2') AS t(age, ward)"
     )
@@ -102,7 +100,7 @@ def test_an_ibis_table_on_spark(spark: Any) -> None:
         assert (counts.exact_n_cells, counts.exact_total) == (1, 2)
 
 
-def test_a_preview_on_spark_finds_what_one_here_does(spark: Any) -> None:
+def test_a_preview_on_spark_finds_what_one_here_does(spark):
     table = people().append_column("day", pa.array(["31.12.2020"] * 400))
     day = hv.Datetime(name="day", min=date(2020, 1, 1), max=date(2021, 1, 1), every="1mo", nullable=True)
     ages = hv.Category(name="age", values=("young", "old"), nullable=True)
@@ -133,7 +131,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_refusals_tell_the_way_out(what: str, spark: Any, tmp_path: Path) -> None:
+def test_refusals_tell_the_way_out(what, spark, tmp_path):
     source, options, words = REFUSED[what]
     with pytest.raises(hv.HdpviewError, match=words):
         hv.build(
@@ -145,7 +143,7 @@ def test_refusals_tell_the_way_out(what: str, spark: Any, tmp_path: Path) -> Non
     assert Ledger(tmp_path / "l.sqlite").spent("t") == 0
 
 
-def test_an_error_of_spark_quotes_no_value(spark: Any) -> None:
+def test_an_error_of_spark_quotes_no_value(spark):
     frame = spark.sql(
         "SELECT id AS age, CAST(raise_error(concat('secret of patient ', id)) AS STRING) AS ward FROM "
         "range(5)"
@@ -157,7 +155,7 @@ def test_an_error_of_spark_quotes_no_value(spark: Any) -> None:
     assert "may quote values" in str(refusal.value)
 
 
-def test_a_table_that_changes_is_refused(spark: Any) -> None:
+def test_a_table_that_changes_is_refused(spark):
     parameters = PartitionParameters.choose(PartitionSettings(), exact_epsilon(1), SCHEMA.n_cells)
     key = Randomness.from_test_key(b"k").root_key("partition")
     with distributed_counts(people(), SCHEMA) as counts:

@@ -4,8 +4,6 @@ Keys are fixed, so these results are deterministic; each test would raise a fals
 under other keys.
 """
 
-from __future__ import annotations
-
 import numba as nb
 import numpy as np
 import pytest
@@ -92,9 +90,7 @@ def frequencies(keys: NDArray[np.uint32], x: NDArray[np.int64], epsilon: float) 
 
 @pytest.mark.parametrize("depth", [1, 4])
 @pytest.mark.parametrize("above", [-3.0, -1.0, -0.2, 0.0, 0.3, 1.0, 3.0])
-def test_converge_follows_the_laplace_distribution(
-    keys: NDArray[np.uint32], above: float, depth: int
-) -> None:
+def test_converge_follows_the_laplace_distribution(keys, above, depth):
     """P(BAE + Lap(λ) ≤ θ), 200,000 decisions a case; λ 5% off is rejected."""
     p = PartitionParameters.choose(PartitionSettings(), exact_epsilon(1), 10**6)
     scale, bias, threshold = p.converge_noise_scale, p.converge_bias_per_level, p.converge_threshold
@@ -140,9 +136,7 @@ def used_rejection(x: NDArray[np.int64], epsilon: float) -> bool:
         ("inversion", dense_block(), 0.8),
     ],
 )
-def test_cuts_follow_the_exponential_mechanism(
-    keys: NDArray[np.uint32], regime: str, x: NDArray[np.int64], epsilon: float
-) -> None:
+def test_cuts_follow_the_exponential_mechanism(keys, regime, x, epsilon):
     """Both regimes, 300,000 cuts a case; ε 5% larger or smaller is rejected."""
     assert used_rejection(x, epsilon) == (regime == "rejection")
     observed, scores = frequencies(keys, x, epsilon), cut_scores(x)
@@ -153,7 +147,7 @@ def test_cuts_follow_the_exponential_mechanism(
     assert mean_score_is_rejected(observed, cut_probabilities(x, epsilon / 1.05), scores)
 
 
-def test_blind_cuts_are_uniform_over_attributes_and_then_over_points(keys: NDArray[np.uint32]) -> None:
+def test_blind_cuts_are_uniform_over_attributes_and_then_over_points(keys):
     lower, upper = np.array([2, 0, 1, 0], np.int32), np.array([7, 1, 4, 2], np.int32)
     observed = in_order(count_blind_cuts(keys[:N_CONVERGE], lower, upper), lower, upper)
     right = np.array([1 / 12] * 4 + [1 / 6] * 2 + [1 / 3])

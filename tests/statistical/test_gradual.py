@@ -1,7 +1,5 @@
 """Noise that is refined later. 60,000 draws a case, false-alarm rate 1e-6 per test."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -44,9 +42,7 @@ def law(k: np.ndarray, z: int, rate: float, finer_rate: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("rate", "finer_rate"), CASES)
-def test_refined_noise_is_that_of_the_larger_budget_and_the_old_release_adds_nothing_to_it(
-    rate: Fraction, finer_rate: Fraction
-) -> None:
+def test_refined_noise_is_that_of_the_larger_budget_and_the_old_release_adds_nothing_to_it(rate, finer_rate):
     """Scales 5% off are rejected. What the old release adds is unrelated to the new noise in value and
     size; with fresh noise it is not.
     """
@@ -68,9 +64,7 @@ def test_refined_noise_is_that_of_the_larger_budget_and_the_old_release_adds_not
     assert is_related(coarse - anew, anew)
 
 
-def test_a_chain_of_refinements_costs_its_last_budget_and_two_of_one_release_cost_more_than_is_charged() -> (
-    None
-):
+def test_a_chain_of_refinements_costs_its_last_budget_and_two_of_one_release_cost_more():
     """The reason why a view is refined once: exact losses on two neighbouring tables, by the definition."""
     rate, finer_rate, at = 0.5, 0.8, np.arange(-400, 400)
 
@@ -93,9 +87,7 @@ def test_a_chain_of_refinements_costs_its_last_budget_and_two_of_one_release_cos
     st.integers(-60, 90),
 )
 @settings(max_examples=150)
-def test_distribution_functions_are_sums_of_the_definition(
-    z: int, rate: Fraction, gap: Fraction, k: int
-) -> None:
+def test_distribution_functions_are_sums_of_the_definition(z, rate, gap, k):
     reach = np.arange(-40_000, 40_000)
     expected = law(reach, z, float(rate), float(rate + gap))[reach <= k].sum()
     doubles = gradual._Law(float(rate), float(gap), float(2 * rate + gap))
@@ -105,7 +97,7 @@ def test_distribution_functions_are_sums_of_the_definition(
     assert float(low) == pytest.approx(expected, abs=1e-9)
 
 
-def test_exact_numbers_find_the_draw_of_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_numbers_find_the_draw_of_doubles(monkeypatch):
     coarse = laplace(150, Fraction(20))
     key = Randomness.from_test_key(b"finer").root_key("finer")
     in_doubles = finer_noise(coarse, Fraction(1, 20), Fraction(1, 8), key)
@@ -113,13 +105,13 @@ def test_exact_numbers_find_the_draw_of_doubles(monkeypatch: pytest.MonkeyPatch)
     assert (finer_noise(coarse, Fraction(1, 20), Fraction(1, 8), key) == in_doubles).all()
 
 
-def test_another_table_is_noticed() -> None:
+def test_another_table_is_noticed():
     counts = np.arange(200) * 10
     released = counts + laplace(200, Fraction(10))
     assert Mechanism.could_have_released(Exact(counts), released, 10.0)
     assert not Mechanism.could_have_released(Exact(counts[::-1].copy()), released, 10.0)
 
 
-def test_a_smaller_budget_is_refused() -> None:
+def test_a_smaller_budget_is_refused():
     with pytest.raises(ValueError, match="larger rate"):
         finer_noise(np.zeros(3, np.int64), Fraction(1), Fraction(1, 2), Randomness.fresh().root_key("finer"))

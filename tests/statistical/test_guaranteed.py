@@ -6,9 +6,7 @@ releases; if the true miss rate were 0.1 %, more than MOST_MISSES of them would 
 (binomial tail).
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -112,9 +110,7 @@ def worst_cases(cells: Ints, boxes: Sequence[Box]) -> tuple[float, float]:
     ("make", "scale"),
     [(block_view, 0.4), (block_view, 6.0), (table_view, 0.4), (table_view, 6.0), (merged_view, 6.0)],
 )
-def test_the_truth_lies_inside_at_least_as_often_as_stated(
-    make: Callable[[Ints, np.random.Generator, float], PView], scale: float
-) -> None:
+def test_the_truth_lies_inside_at_least_as_often_as_stated(make, scale):
     """At 95%, for each of eight counts, at the least and at the greatest possible truth."""
     rng = np.random.default_rng(17)
     questions = [boxes_of(where, SCHEMA) for where in WHERES]
@@ -127,7 +123,7 @@ def test_the_truth_lies_inside_at_least_as_often_as_stated(
     assert missed.max() <= MOST_MISSES, missed.tolist()
 
 
-def test_half_the_noise_would_be_found_out() -> None:
+def test_half_the_noise_would_be_found_out():
     """With noise twice as large as stated, whole counts miss far more often than allowed."""
     rng, missed = np.random.default_rng(18), 0
     for _ in range(N_DRAWS):
@@ -141,7 +137,7 @@ def test_half_the_noise_would_be_found_out() -> None:
     assert missed > MOST_MISSES
 
 
-def test_the_mixture_in_these_views_is_not_the_table() -> None:
+def test_the_mixture_in_these_views_is_not_the_table():
     components = random_mixture(SCHEMA.sizes, 1)
     cells = a_table(np.random.default_rng(17))
     assert np.abs(cell_counts(components, components.weight) - cells).sum() > 0.3 * cells.sum()

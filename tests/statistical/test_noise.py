@@ -1,7 +1,5 @@
 """Noise on counts: the scale is 1/ε, no more and no less. 60,000 draws, false-alarm rate 1e-6 per test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -40,7 +38,7 @@ def noisy(exact: np.ndarray, law: Law, amount: Fraction, randomness: Randomness,
 @pytest.mark.parametrize("draw", [draw, draw_for_several])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2), Fraction(1, 1000)])
 @pytest.mark.parametrize("kind", ["fresh", "test key"])
-def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction, draw: Draw) -> None:
+def test_noise_has_the_scale_that_was_paid_for(kind, epsilon, draw):
     """Discrete Laplace of scale 1/ε, by OpenDP and under a test key; scales 5% off are rejected."""
     noise = draw(Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"), epsilon)
     scale = float(1 / epsilon)
@@ -52,7 +50,7 @@ def test_noise_has_the_scale_that_was_paid_for(kind: str, epsilon: Fraction, dra
 
 
 @pytest.mark.parametrize("draw", [draw, draw_for_several])
-def test_noise_is_drawn_for_each_count_by_itself(draw: Draw) -> None:
+def test_noise_is_drawn_for_each_count_by_itself(draw):
     """Uncorrelated between neighbours, fresh and under a test key (z-test at 1e-6)."""
     for randomness in (Randomness.fresh(), Randomness.from_test_key(b"noise")):
         noise = draw(randomness, Fraction(1, 10)).astype(float)
@@ -64,14 +62,14 @@ def test_noise_is_drawn_for_each_count_by_itself(draw: Draw) -> None:
     "epsilon",
     [Fraction(1, 3), Fraction(1, 10), Fraction(7, 10), Fraction(10**20 + 1, 10**20), Fraction(1, 10**12 + 1)],
 )
-def test_the_scale_as_a_double_is_never_too_small(epsilon: Fraction) -> None:
+def test_the_scale_as_a_double_is_never_too_small(epsilon):
     """At most one unit in the last place is added."""
     scale = Fraction(laplace_scale(epsilon))
     assert scale * epsilon >= 1
     assert scale * epsilon <= 1 + Fraction(1, 2**51)
 
 
-def test_long_vectors_and_different_purposes_share_no_noise() -> None:
+def test_long_vectors_and_different_purposes_share_no_noise():
     exact, test = np.zeros(2**20 + 50_000, np.int64), Randomness.from_test_key(b"noise")
     one, other = (
         noisy(exact, "laplace", Fraction(1, 50), test, "one"),
@@ -95,7 +93,7 @@ def gaussian_is_rejected(sample: np.ndarray, variance: float) -> bool:
 
 @pytest.mark.parametrize("rho", [Fraction(1), Fraction(1, 5000), Fraction(1, 10**8)])
 @pytest.mark.parametrize("kind", ["fresh", "test key"])
-def test_gaussian_noise_has_the_scale_that_was_paid_for(kind: str, rho: Fraction) -> None:
+def test_gaussian_noise_has_the_scale_that_was_paid_for(kind, rho):
     """Discrete Gaussian of σ² = 1/2ρ, by OpenDP and by test key; σ 5% off and Laplace noise are rejected."""
     noise = (
         noisy(
@@ -118,5 +116,5 @@ def test_gaussian_noise_has_the_scale_that_was_paid_for(kind: str, rho: Fraction
 @pytest.mark.parametrize(
     "rho", [Fraction(1, 3), Fraction(7, 10**9), Fraction(10**20 + 1, 10**20), Fraction(10**6)]
 )
-def test_the_gaussian_scale_as_a_double_is_never_too_small(rho: Fraction) -> None:
+def test_the_gaussian_scale_as_a_double_is_never_too_small(rho):
     assert 1 <= 2 * rho * Fraction(gaussian_scale(rho)) ** 2 <= 1 + Fraction(1, 10**15)

@@ -2,8 +2,6 @@
 be.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -54,7 +52,7 @@ def half_width(pattern: list[tuple[float, int]], scale: float, confidence: float
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.0, 10.0, 500.0])
 @pytest.mark.parametrize("name", PATTERNS)
-def test_intervals_cover_and_are_tight(name: str, scale: float) -> None:
+def test_intervals_cover_and_are_tight(name, scale):
     """Coverage within 4.9 standard errors; from scale 10 the width is within 3% of the true quantile."""
     sums = simulated(PATTERNS[name], scale, seed=len(name))
     for confidence in (0.9, 0.95, 0.99):
@@ -71,7 +69,7 @@ def test_intervals_cover_and_are_tight(name: str, scale: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.1, 0.2, 0.3])
-def test_one_block_is_covered_where_noise_is_mostly_zero(scale: float) -> None:
+def test_one_block_is_covered_where_noise_is_mostly_zero(scale):
     """Where most noise is 0, P(|z| ≤ width) of a single block is still at least the confidence, computed
     exactly.
     """
@@ -81,14 +79,14 @@ def test_one_block_is_covered_where_noise_is_mostly_zero(scale: float) -> None:
         assert 1 - 2 * q ** (reached + 1) / (1 + q) >= confidence, confidence
 
 
-def test_no_blocks_no_width() -> None:
+def test_no_blocks_no_width():
     zero = np.zeros(1)
     assert noise.half_width(zero, zero, zero, NoiseLaw(10.0), 0.95).tolist() == [0.0]
     assert NoiseLaw(10.0).half_width(zero, 0.95).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e8, 1e15])
-def test_the_law_is_exact_at_large_scales(scale: float) -> None:
+def test_the_law_is_exact_at_large_scales(scale):
     law = NoiseLaw(scale)
     assert law.variance == pytest.approx(2 * scale**2, rel=1e-5)
     assert law.excess_kurtosis == pytest.approx(3.0, rel=1e-5)

@@ -2,8 +2,6 @@
 % off.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

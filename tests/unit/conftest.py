@@ -1,7 +1,5 @@
 """What tests of files and of reading begin with."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small views of both kinds, their files, and changes to the files' content."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from fractions import Fraction
@@ -26,12 +24,10 @@ from hdpview.view.quality import Quality, prior_quality
 SCHEMA = Schema(
     [
         Integer(name="age", min=0, max=7, nullable=True),
-        Category(name="odd name.with dots", values=("a", "b")),
-        Integer(name="wide", min=0, max=999),
-        Real(name="x", min=0, max=1, bins=2),
-        Boolean(name="flag"),
+        Category(name="odd name.with dots", values=("a", "b")), Integer(name="wide", min=0, max=999),
+        Real(name="x", min=0, max=1, bins=2), Boolean(name="flag"),
     ]
-)
+)  # fmt: skip
 LOWER = [[0, 0, 0, 0, 0], [4, 0, 0, 0, 0], [4, 0, 300, 0, 0]]
 UPPER = [[4, 2, 1000, 2, 2], [9, 2, 300, 2, 2], [9, 2, 1000, 2, 2]]
 DEPTH = [2, 3, 3]

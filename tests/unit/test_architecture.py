@@ -1,7 +1,5 @@
 """Two sides and one door: who may import whom."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
@@ -91,7 +89,7 @@ def _home(name: str) -> str:
     return hdpview._HOME.get(name, name).split(".")[0]
 
 
-def test_the_import_finder_sees_every_kind_of_import() -> None:
+def test_the_import_finder_sees_every_kind_of_import():
     source = (
         "import hdpview.partition.local\nfrom hdpview import build\nfrom . import kernels\nfrom ..counts "
         "import sparse as s\n"
@@ -103,7 +101,7 @@ def test_the_import_finder_sees_every_kind_of_import() -> None:
     }
 
 
-def test_every_room_has_its_place() -> None:
+def test_every_room_has_its_place():
     rooms = {room_of(module_name(file)) for file in FILES}
     assert rooms <= {*FOUNDATION, *RELEASED, *PRIVATE, *BOTH_SIDES, *ENTRANCES}
 
@@ -111,12 +109,12 @@ def test_every_room_has_its_place() -> None:
 @pytest.mark.parametrize(
     "file", [file for file in FILES if room_of(module_name(file)) in MAY_IMPORT], ids=module_name
 )
-def test_a_room_imports_only_what_stands_before_it_on_its_side(file: Path) -> None:
+def test_a_room_imports_only_what_stands_before_it_on_its_side(file):
     assert imported_rooms(file) <= MAY_IMPORT[room_of(module_name(file))]
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "methods").glob("*.py")), ids=module_name)
-def test_methods_never_import_each_other(file: Path) -> None:
+def test_methods_never_import_each_other(file):
     if file.name == "__init__.py":
         return
     modules = known_modules()
@@ -130,21 +128,18 @@ def test_methods_never_import_each_other(file: Path) -> None:
 
 
 @pytest.mark.parametrize("room", ["counts", "domain", "view", "partition", "explore/postgres"])
-def test_the_map_of_a_room_names_every_file(room: str) -> None:
+def test_the_map_of_a_room_names_every_file(room):
     described = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""
     words = set(re.findall(r"\w+", described))
     assert {file.stem for file in (ROOT / room).glob("*.py")} - {"__init__"} <= words
 
 
-def test_the_package_itself_imports_lazily() -> None:
+def test_the_package_itself_imports_lazily():
     tree = ast.parse((ROOT / "__init__.py").read_text())
     tree.body = [node for node in tree.body if not _is_type_checking(node)]
     assert imports_of(ast.unparse(tree), "hdpview.__init__", is_package=True) <= {
-        "hdpview._version",
-        "hdpview._version.__version__",
-        "hdpview.errors",
-        "hdpview.errors.missing_extra",
-    }
+        "hdpview._version", "hdpview._version.__version__", "hdpview.errors", "hdpview.errors.missing_extra",
+    }  # fmt: skip
 
 
 def names_in(source: str) -> set[str]:
@@ -170,7 +165,7 @@ def names_in(source: str) -> set[str]:
     return names
 
 
-def test_the_name_finder_sees_every_kind_of_name() -> None:
+def test_the_name_finder_sees_every_kind_of_name():
     source = (
         "import exact_a as exact_b\ndef exact_c(exact_d):\n    exact_e = x.exact_f\n    f(exact_g=1, "
         "y='exact_h')\nclass exact_i: pass"
@@ -183,21 +178,18 @@ def test_the_name_finder_sees_every_kind_of_name() -> None:
 @pytest.mark.parametrize(
     "file", [file for file in FILES if room_of(module_name(file)) in RELEASED], ids=module_name
 )
-def test_nothing_on_the_released_side_is_called_exact(file: Path) -> None:
+def test_nothing_on_the_released_side_is_called_exact(file):
     assert not {name for name in names_in(file.read_text()) if name.startswith("exact_")}
 
 
 @pytest.mark.parametrize(
     "module",
     [
-        "hdpview",
-        "hdpview.query.evaluate",
-        "hdpview.explore.page_server",
-        "hdpview.explore.notebook",
+        "hdpview", "hdpview.query.evaluate", "hdpview.explore.page_server", "hdpview.explore.notebook",
         "hdpview.explore.postgres",
     ],
-)
-def test_opening_or_serving_a_view_loads_no_private_code(module: str) -> None:
+)  # fmt: skip
+def test_opening_or_serving_a_view_loads_no_private_code(module):
     program = f"import sys, {module}\nprint(*(name for name in sys.modules if name.startswith('hdpview.')))"
     loaded = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -217,14 +209,14 @@ def attributes_in(file: Path) -> set[str]:
     return names | {value for value in constants if isinstance(value, str)}
 
 
-def test_exact_values_are_read_by_the_mechanism_alone() -> None:
+def test_exact_values_are_read_by_the_mechanism_alone():
     readers = {module_name(file) for file in FILES if "_exact_value" in attributes_in(file)}
     assert readers == {"hdpview.privacy.exact", "hdpview.privacy.mechanism"}
     unprotecting = {module_name(file) for file in FILES if "unprotected" in attributes_in(file)}
     assert unprotecting == {"hdpview.forecast.measured_errors"}
 
 
-def test_noise_is_drawn_by_the_mechanism_alone() -> None:
+def test_noise_is_drawn_by_the_mechanism_alone():
     drawing = {module_name(file) for file in FILES if "import opendp" in file.read_text()}
     assert drawing == {"hdpview.privacy.mechanism"}
     choosing = {
@@ -236,7 +228,7 @@ def test_noise_is_drawn_by_the_mechanism_alone() -> None:
 
 
 @pytest.mark.parametrize("room", ["methods", "build", "forecast", "curate", "cli"])
-def test_no_method_sees_a_cell(room: str) -> None:
+def test_no_method_sees_a_cell(room):
     files = [file for file in FILES if room_of(module_name(file)) == room]
     arrays = {"exact_codes", "exact_counts", "exact_sum", "exact_columns", "exact_rows", "exact_sums"}
     invented = {"hdpview.forecast.invented", "hdpview.forecast.measured_errors", "hdpview.forecast.trial"}

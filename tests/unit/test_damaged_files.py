@@ -1,11 +1,8 @@
 """Files that are cut short, changed or of another kind: each gives a valid view or is refused in words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +42,7 @@ def smallest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return target.read_bytes()
 
 
-def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path, smallest: bytes) -> None:
+def test_a_file_cut_short_anywhere_is_refused(tmp_path, smallest):
     target = tmp_path / "v"
     for length in range(0, len(smallest), 7):
         target.write_bytes(smallest[:length])
@@ -61,7 +58,7 @@ def answers(view: PView) -> list[Any]:
     return [view.count(where, counts=reading) for where in wheres for reading in ("raw", "consistent")]
 
 
-def test_no_flipped_bit_changes_an_answer(tmp_path: Path, smallest: bytes) -> None:
+def test_no_flipped_bit_changes_an_answer(tmp_path, smallest):
     """200 single bits by a fixed rule. Bits that Parquet ignores, such as unused statistics, may differ."""
     target = tmp_path / "v"
     target.write_bytes(smallest)
@@ -138,16 +135,14 @@ OF_A_MIXTURE: list[tuple[Callable[[pa.Table], pa.Table], str]] = [
     ("make", "change", "message"),
     [(make, *case) for make, cases in ((a_view, OF_BLOCKS), (a_mixture, OF_A_MIXTURE)) for case in cases],
 )
-def test_wrong_components_and_foreign_columns_are_refused(
-    tmp_path: Path, make: Callable[[], PView], change: Callable[[pa.Table], pa.Table], message: str
-) -> None:
+def test_wrong_components_and_foreign_columns_are_refused(tmp_path, make, change, message):
     make().save(tmp_path / "v.pview")
     rewrite(tmp_path / "v.pview", change)
     with pytest.raises(ViewFileError, match=message):
         PView.open(tmp_path / "v.pview")
 
 
-def test_a_footer_larger_than_the_file_is_refused(path: Path) -> None:
+def test_a_footer_larger_than_the_file_is_refused(path):
     content = path.read_bytes()
     for length in (len(content) - 11, 2**31 - 1):
         path.write_bytes(content[:-8] + length.to_bytes(4, "little") + content[-4:])
@@ -155,7 +150,7 @@ def test_a_footer_larger_than_the_file_is_refused(path: Path) -> None:
             PView.open(path)
 
 
-def test_foreign_files_are_refused(tmp_path: Path) -> None:
+def test_foreign_files_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "other.parquet")
     (tmp_path / "text").write_text("hello, world: this is not Parquet")
     (tmp_path / "empty").write_bytes(b"")

@@ -1,11 +1,8 @@
 """Damaged or hostile manifests: each is refused with a message, or opens as a view that can be used."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,7 +96,7 @@ def put(path: str | tuple[Any, ...], value: Any) -> Callable[[dict[str, Any]], d
         for value in values
     ],
 )
-def test_wrong_facts_are_refused(tmp_path: Path, make: Callable[[], PView], place: str, value: Any) -> None:
+def test_wrong_facts_are_refused(tmp_path, make, place, value):
     make().save(tmp_path / "v.pview")
     rewrite(tmp_path / "v.pview", change=put(place, value))
     with pytest.raises(ViewFileError, match=r"damaged|columns are not those"):
@@ -116,7 +113,7 @@ OF_METHOD = [f"method {name}" for name in ("name", "settings", "parameters", "fo
 
 
 @pytest.mark.parametrize("field", [*REQUIRED, *OF_METHOD, *required_fields(PartFacts)])
-def test_every_required_field_is_missed_and_typed(path: Path, field: str) -> None:
+def test_every_required_field_is_missed_and_typed(path, field):
     before = path.read_bytes()
     for wrong in (..., {"no": [object.__name__]}):
         path.write_bytes(before)
@@ -146,7 +143,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.parametrize("make", [a_view, a_mixture])
-def test_any_change_of_a_manifest_is_refused_or_usable(make: Callable[[], PView], tmp_path: Path) -> None:
+def test_any_change_of_a_manifest_is_refused_or_usable(make, tmp_path):
     path = tmp_path / "v.pview"
     make().save(path)
     before, metadata = path.read_bytes(), pq.read_table(path).schema.metadata
@@ -178,13 +175,13 @@ def test_any_change_of_a_manifest_is_refused_or_usable(make: Callable[[], PView]
         (b'{"format_version": 2, "checksum": "0", "schema": ' + b"[" * 900 + b"]" * 900 + b"}", "damaged"),
     ],
 )
-def test_other_versions_and_broken_json_are_refused(path: Path, content: Any, message: str) -> None:
+def test_other_versions_and_broken_json_are_refused(path, content, message):
     rewrite(path, change=lambda _: content)
     with pytest.raises(ViewFileError, match=message):
         PView.open(path)
 
 
-def test_a_giant_manifest_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_giant_manifest_is_refused(path, monkeypatch):
     monkeypatch.setattr(manifest, "MAX_MANIFEST_BYTES", 100)
     with pytest.raises(ViewFileError, match=r"The manifest is larger than .* MB; hdpview did not write"):
         PView.open(path)

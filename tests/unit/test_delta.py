@@ -1,13 +1,9 @@
 """Budgets with a δ: accounting against direct formulas, the messages of such views, and refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +57,7 @@ def log_delta_of(rho: float, epsilon: float) -> float:
 
 @FEW
 @given(epsilons, deltas)
-def test_rho_is_the_largest_that_the_published_bound_allows(epsilon: Fraction, delta: Fraction) -> None:
+def test_rho_is_the_largest_that_the_published_bound_allows(epsilon, delta):
     """Over a fine grid of α; ρ 1% larger fails, and the simpler bound never allows more."""
     rho, wanted = float(rho_of(epsilon, delta)), -math.log(delta.denominator)
     assert log_delta_of(rho, float(epsilon)) <= wanted * (
@@ -73,7 +69,7 @@ def test_rho_is_the_largest_that_the_published_bound_allows(epsilon: Fraction, d
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.7", "1e-9"), ("0.05", "1e-6"), ("6", "1e-5")])
-def test_gaussian_noise_of_that_rho_really_has_that_delta(epsilon: str, delta: str) -> None:
+def test_gaussian_noise_of_that_rho_really_has_that_delta(epsilon, delta):
     """Summed over all outcomes, P exceeds e^ε times its neighbour Q by at most δ, for σ² = 1/2ρ."""
     scale = gaussian_scale(rho_of(Fraction(epsilon), Fraction(delta)))
     z = np.arange(-math.ceil(40 * scale), math.ceil(40 * scale))
@@ -84,7 +80,7 @@ def test_gaussian_noise_of_that_rho_really_has_that_delta(epsilon: str, delta: s
 
 @FEW
 @given(st.integers(2, 200), deltas, st.integers(1, 500).map(lambda n: Fraction(n, 10)))
-def test_a_chain_of_records_adds_up_to_delta_at_most(k: int, delta: Fraction, epsilon: Fraction) -> None:
+def test_a_chain_of_records_adds_up_to_delta_at_most(k, delta, epsilon):
     """δ′·Σ e^{iε/k}, step by step along the chain, stays within δ."""
     share = delta_of_one_record(delta, epsilon, k) / delta
     assert sum(math.exp(float(epsilon) * i / k) for i in range(k)) * float(share) <= 1
@@ -92,13 +88,13 @@ def test_a_chain_of_records_adds_up_to_delta_at_most(k: int, delta: Fraction, ep
 
 
 @pytest.mark.parametrize("wrong", [-1e-9, 0.01, 1, "abc", None, True, math.nan, "1e-9999", [1]])
-def test_wrong_deltas_are_refused_in_words(wrong: Any) -> None:
+def test_wrong_deltas_are_refused_in_words(wrong):
     with pytest.raises(BudgetError, match="delta must be 0, or a small number such as 1e-9"):
         exact_delta(wrong)
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "mixture"])
-def test_other_methods_refuse_a_delta(name: str) -> None:
+def test_other_methods_refuse_a_delta(name):
     with pytest.raises(
         MethodError, match=f"The method {name} satisfies pure differential privacy .*method='mixture'"
     ):
@@ -115,7 +111,7 @@ def test_other_methods_refuse_a_delta(name: str) -> None:
         {"delta": None}, {"spending": []},
     ],
 )  # fmt: skip
-def test_files_that_misstate_their_delta_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
+def test_files_that_misstate_their_delta_are_refused(change, tmp_path):
     a_view().save(tmp_path / "x.pview")
     assert hv.open(tmp_path / "x.pview").manifest == a_view().manifest
     rewrite(tmp_path / "x.pview", change=lambda content: {**content, **change})
@@ -123,7 +119,7 @@ def test_files_that_misstate_their_delta_are_refused(change: dict[str, Any], tmp
         hv.open(tmp_path / "x.pview")
 
 
-def test_merged_views_cost_the_largest_delta_or_the_sum(tmp_path: Path) -> None:
+def test_merged_views_cost_the_largest_delta_or_the_sum(tmp_path):
     views = [a_view(2, None), a_view(1, "1e-9", 7), a_view(1, "3e-9", 6)]
     disjoint, overlapping = hv.merge(views), hv.merge(views, overlapping=True)
     assert (disjoint.manifest.epsilon, disjoint.manifest.delta) == (2, 3 * DELTA)
@@ -136,7 +132,7 @@ def test_merged_views_cost_the_largest_delta_or_the_sum(tmp_path: Path) -> None:
         assert [part.delta for part in opened.parts] == [0, DELTA, 3 * DELTA]
 
 
-def test_whoever_reads_of_epsilon_reads_of_delta() -> None:
+def test_whoever_reads_of_epsilon_reads_of_delta():
     view, pure = a_view(), a_view(delta=None)
     card = view.privacy_card().text
     for words in ("epsilon 1 and delta 1e-09", "plus 1e-09", WITH_DELTA, "and delta 1e-09"):

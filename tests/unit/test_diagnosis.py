@@ -1,7 +1,5 @@
 """Mistakes in a schema that released histograms reveal, and those that they do not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -49,9 +47,7 @@ above = Integer(name="x", min=10, max=19, nullable=True)
         (Real(name="x", min=0, max=1, bins=1), [1000], []),
     ],
 )  # fmt: skip
-def test_each_mistake_is_found_and_nothing_else(
-    attribute: Attribute, counts: list[float], kinds: list[str]
-) -> None:
+def test_each_mistake_is_found_and_nothing_else(attribute, counts, kinds):
     assert findings(attribute, counts) == kinds
 
 
@@ -64,13 +60,11 @@ def test_each_mistake_is_found_and_nothing_else(
         (ten, [0] * 10, 10),
     ],
 )
-def test_nothing_is_said_of_what_noise_can_explain(
-    attribute: Attribute, counts: list[float], half_width: float
-) -> None:
+def test_nothing_is_said_of_what_noise_can_explain(attribute, counts, half_width):
     assert findings(attribute, counts, half_width) == []
 
 
-def test_sentences_name_the_attribute_the_share_and_the_way_out() -> None:
+def test_sentences_name_the_attribute_the_share_and_the_way_out():
     histogram = Histogram(np.array([10.0, 20, 600]), np.ones(3))
     (finding,) = diagnose(
         Schema([Category(name="specialty", values=("a", "b"), other="other", missing="a")]),
@@ -79,7 +73,7 @@ def test_sentences_name_the_attribute_the_share_and_the_way_out() -> None:
     assert str(finding).startswith("specialty: 95% of records are 'other'. Frequent values are undeclared")
 
 
-def test_many_findings_of_a_kind_are_told_in_brief() -> None:
+def test_many_findings_of_a_kind_are_told_in_brief():
     findings = [Finding(f"a{i}", "bound", "too tight.") for i in range(20)]
     told = in_brief([*findings, Finding("b", "other", "much is not declared.")])
     assert told[:3] == ["a0: too tight.", "a1: too tight.", "a2: too tight."]

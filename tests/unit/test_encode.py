@@ -1,7 +1,5 @@
 """Reading tables: one example per rule of encoding, odd column types, and sources that cannot be read."""
 
-from __future__ import annotations
-
 import gzip
 import warnings
 from collections.abc import Callable
@@ -46,21 +44,21 @@ def column_codes(row_codes: RowCodes, attribute: Attribute, column: Any) -> list
     return codes
 
 
-def test_text_is_read_as_numbers(row_codes: RowCodes) -> None:
+def test_text_is_read_as_numbers(row_codes):
     texts = f"7| 7 |+7|-7|7.9|70e-1|7.|.7e1|007|{'9' * 60}|-{'9' * 25}|inf|-Infinity".split("|")
     assert text_codes(row_codes, whole, *texts) == [7, 7, 7, 0, 7, 7, 7, 7, 7, 9, 0, 9, 0]
     unread = "| |nan|seven|7 7|0x7|7e|--7|+-7|7,5|1_0|.|e5|٣|1e1000x|7\n"
     assert set(text_codes(row_codes, whole, None, *unread.split("|"))) == {whole.missing_code}
 
 
-def test_far_exponents_in_text_are_numbers(row_codes: RowCodes) -> None:
+def test_far_exponents_in_text_are_numbers(row_codes):
     sides = Real(name="x", explicit_edges=(-1e300, -1e-300, 0.0, 1e-300, 1e300), nullable=True)
     assert text_codes(
         row_codes, sides, "1e400", "-1.5E+999", "5e-324", "-5e-324", "1e-307", "2.5e200", "-0.0"
     ) == [3, 0, 2, 1, 2, 3, 2]
 
 
-def test_missing_values_have_a_code(row_codes: RowCodes) -> None:
+def test_missing_values_have_a_code(row_codes):
     reals = pa.array([None, float("nan"), 0.95])
     assert column_codes(row_codes, real, reals) == [10, 10, 9]
     assert column_codes(row_codes, Real(name="x", min=0.5, max=1.0, bins=5), reals) == [0, 0, 4]
@@ -71,7 +69,7 @@ def test_missing_values_have_a_code(row_codes: RowCodes) -> None:
 
 @pytest.mark.parametrize("statistics", [True, False])
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
-def test_not_a_number_in_parquet_is_missing(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
+def test_not_a_number_in_parquet_is_missing(tmp_path, kind, statistics):
     """Parquet's statistics ignore NaN."""
     file, expected = tmp_path / "reals.parquet", {0: 1, 9: 1, 10: 5}
     for ends in ([float("-inf"), float("inf")], [0.05, 0.95]):
@@ -91,7 +89,7 @@ def _counted(source: Any) -> dict[int, int]:
     return dict(sorted(zip(exact.exact_codes[:, 0].tolist(), exact.exact_counts.tolist(), strict=True)))
 
 
-def test_categories_by_text(row_codes: RowCodes) -> None:
+def test_categories_by_text(row_codes):
     assert text_codes(row_codes, sexes, "Female", "Male", "male", "Male ", "", None) == [0, 1, 2, 2, 2, 2]
     other = Category(name="x", values=("a", ""), other="rest", nullable=True)
     assert text_codes(row_codes, other, "a", "", "rest", "zzz", None) == [0, 1, 2, 2, 3]
@@ -99,7 +97,7 @@ def test_categories_by_text(row_codes: RowCodes) -> None:
     assert text_codes(row_codes, last, "a", "b", "c", None, "") == [0, 1, 1, 1, 1]
 
 
-def test_categories_by_number_and_truth(row_codes: RowCodes) -> None:
+def test_categories_by_number_and_truth(row_codes):
     short = Category(name="x", values=("1", "2.5", "true", "false", "-7"), other="rest", nullable=True)
     long = replace(short, values=(*short.values, *(f"filler {i}" for i in range(100))))
     for attribute in (short, long):
@@ -113,24 +111,19 @@ def test_categories_by_number_and_truth(row_codes: RowCodes) -> None:
             assert column_codes(row_codes, attribute, column) == expected
 
 
-def test_declared_numbers_match_however_they_are_spelled(row_codes: RowCodes) -> None:
+def test_declared_numbers_match_however_they_are_spelled(row_codes):
     spelled = Category(name="x", values=("007", "+1.0", "2.50", "-3."), other="rest")
     assert column_codes(row_codes, spelled, pa.array([7.0, 1.0, 2.5, -3.0, 4.0])) == [0, 1, 2, 3, 4]
     assert column_codes(row_codes, spelled, pa.array([7, 1, -3, 4])) == [0, 1, 3, 4]
     assert text_codes(row_codes, spelled, "007", "7", "2.50") == [0, 4, 2]
 
 
-def test_long_lists_hold_any_text(row_codes: RowCodes) -> None:
+def test_long_lists_hold_any_text(row_codes):
     values = ("a\0b", "", "it's", "é", *(f"value {i}" for i in range(300)))
     many = Category(name="x", values=values, other="rest")
     assert text_codes(row_codes, many, "a\0b", "", "it's", "é", "value 299", "VALUE 1") == [
-        0,
-        1,
-        2,
-        3,
-        303,
-        304,
-    ]
+        0, 1, 2, 3, 303, 304,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -142,12 +135,12 @@ def test_long_lists_hold_any_text(row_codes: RowCodes) -> None:
         (pd.DataFrame(), "no columns"),
     ],
 )
-def test_frames_whose_columns_cannot_be_named_are_refused_in_words(frame: pd.DataFrame, words: str) -> None:
+def test_frames_whose_columns_cannot_be_named_are_refused_in_words(frame, words):
     with pytest.raises(DataError, match=words):
         read_counts(frame, AGE)
 
 
-def test_many_categories(row_codes: RowCodes) -> None:
+def test_many_categories(row_codes):
     attribute = Category(name="x", values=tuple(f"value {i}" for i in range(65_000)), nullable=True)
     wanted = np.random.default_rng(0).integers(0, 65_000, 2_000)
     assert column_codes(row_codes, attribute, pa.array([f"value {i}" for i in wanted])) == wanted.tolist()
@@ -155,7 +148,7 @@ def test_many_categories(row_codes: RowCodes) -> None:
 
 @OLD_NAMES
 @pytest.mark.parametrize("n_more", [10, 70])
-def test_a_database_that_sees_no_case_counts_each_row_once(n_more: int) -> None:
+def test_a_database_that_sees_no_case_counts_each_row_once(n_more):
     """Where `a` equals `A`, a row must not match both categories."""
     connection = ibis.duckdb.connect()
     connection.raw_sql("CREATE TABLE t (b VARCHAR COLLATE NOCASE)")
@@ -166,14 +159,14 @@ def test_a_database_that_sees_no_case_counts_each_row_once(n_more: int) -> None:
     connection.disconnect()
 
 
-def test_truth_in_many_spellings(row_codes: RowCodes) -> None:
+def test_truth_in_many_spellings(row_codes):
     words = "TRUE|t|Yes|y|1|False|f|no|N|0|maybe||"
     assert text_codes(row_codes, truth, *words.split("|"), None) == [1] * 5 + [0] * 5 + [2] * 4
     numbers = pa.array([0.0, -0.0, 0.5, float("nan"), float("inf")])
     assert column_codes(row_codes, truth, numbers) == [0, 0, 1, 2, 1]
 
 
-def test_moments_in_text(row_codes: RowCodes) -> None:
+def test_moments_in_text(row_codes):
     read = (
         "2020-01-03| 2020-01-03 |2020-01-03T23:59|2020-01-03 23:59:59.999999999|2020-01-03t23:30:01,5 z|"
         "2020-01-04T01:30:00+02:00|2020-01-03T23:30Z|2020-01-02T24:00|2020-01-02T23:30-0100|1850-02-28|9999-12-31"
@@ -188,7 +181,7 @@ def test_moments_in_text(row_codes: RowCodes) -> None:
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "Europe/Paris"])
-def test_moments_of_every_unit(row_codes: RowCodes, unit: str, zone: str | None, tmp_path: Path) -> None:
+def test_moments_of_every_unit(row_codes, unit, zone, tmp_path):
     at = [datetime(2020, 1, 1), datetime(2020, 1, 3, 23, 59, 59), datetime(1700, 1, 1), None]
     table = pa.table({"row": range(4), "x": pa.array(at, pa.timestamp(unit, zone))})
     pq.write_table(table, tmp_path / "moments.parquet")
@@ -196,19 +189,19 @@ def test_moments_of_every_unit(row_codes: RowCodes, unit: str, zone: str | None,
         assert row_codes(source, days, n_rows=4)[:, 0].tolist() == [0, 2, 0, 10]
 
 
-def test_nanoseconds_are_rounded_down(row_codes: RowCodes) -> None:
+def test_nanoseconds_are_rounded_down(row_codes):
     attribute = Datetime(name="x", min="1969-12-31", max="1970-01-01", every="1d")
     moments = pa.array([-1, 0, 86_399_999_999_999], pa.timestamp("ns"))
     assert column_codes(row_codes, attribute, moments) == [0, 1, 1]
 
 
-def test_far_moments_are_harmless(row_codes: RowCodes) -> None:
+def test_far_moments_are_harmless(row_codes):
     far = pa.array([2**62, -(2**62), 0], pa.timestamp("s"))
     assert column_codes(row_codes, days, far) == [10, 10, 0]
     assert column_codes(row_codes, days, pa.array([2**31 - 2, -(2**31) + 2, 0], pa.date32())) == [9, 0, 0]
 
 
-def test_odd_column_types(row_codes: RowCodes) -> None:
+def test_odd_column_types(row_codes):
     assert column_codes(row_codes, whole, pa.array([1.5, 99.0], pa.float16())) == [1, 9]
     uuid = "12345678-1234-5678-1234-567812345678"
     largest = "340282366920938463463374607431768211455"
@@ -222,7 +215,7 @@ def test_odd_column_types(row_codes: RowCodes) -> None:
         assert row_codes(relation, attribute, n_rows=1).tolist() == [[code]]
 
 
-def test_objects_are_read_one_by_one(row_codes: RowCodes) -> None:
+def test_objects_are_read_one_by_one(row_codes):
     values = [3, "4", 5.0, None, pd.NA, float("nan"), True, "x", pd.Timestamp("2020-01-02")]
     frame = pd.DataFrame({"row": range(len(values)), "x": pd.Series(values, dtype=object)})
     assert row_codes(frame, whole, n_rows=len(values))[:, 0].tolist() == [3, 4, 5, 10, 10, 10, 10, 10, 10]
@@ -231,7 +224,7 @@ def test_objects_are_read_one_by_one(row_codes: RowCodes) -> None:
     assert row_codes(late, whole, n_rows=200)[:, 0].tolist() == [1] * 199 + [2]
 
 
-def test_two_hundred_attributes() -> None:
+def test_two_hundred_attributes():
     rng = np.random.default_rng(1)
     sizes = rng.integers(1, 30, 200)
     values = np.array([rng.integers(0, size, 50) for size in sizes]).T
@@ -242,7 +235,7 @@ def test_two_hundred_attributes() -> None:
     assert sorted(counts.exact_codes.tolist()) == sorted(values.tolist())
 
 
-def test_equal_rows_are_one_cell() -> None:
+def test_equal_rows_are_one_cell():
     counts = read_counts(pa.table({"age": [5, 5, 7, 5, None]}), AGE)
     cells = dict(zip(counts.exact_codes[:, 0].tolist(), counts.exact_counts.tolist(), strict=True))
     assert cells == {5: 3, 7: 1, 0: 1}
@@ -260,19 +253,16 @@ def csv_counts(path: Path, content: bytes) -> dict[tuple[int, ...], int]:
 @pytest.mark.parametrize(
     "content",
     [
-        b"x,y\n1,2\n3,\n",
-        b'\xef\xbb\xbfx,y\r\n1,2\r\n3,""\r\n',
-        b"y;x\n2;1\n;3\n",
-        b'"x",y,z\n1,2\n3,,,,,\n',
-        b"x\ty\n1\t2\n3",
+        b"x,y\n1,2\n3,\n", b'\xef\xbb\xbfx,y\r\n1,2\r\n3,""\r\n', b"y;x\n2;1\n;3\n",
+        b'"x",y,z\n1,2\n3,,,,,\n', b"x\ty\n1\t2\n3",
     ],
-)
-def test_csv_in_many_shapes(tmp_path: Path, content: bytes) -> None:
+)  # fmt: skip
+def test_csv_in_many_shapes(tmp_path, content):
     suffix = ".tsv.gz" if b"\t" in content else ".csv"
     assert csv_counts(tmp_path / f"a[1]{suffix}", content) == {(1, 2): 1, (3, 10): 1}
 
 
-def test_odd_csv_lines_do_not_raise(tmp_path: Path) -> None:
+def test_odd_csv_lines_do_not_raise(tmp_path):
     assert csv_counts(tmp_path / "a.csv", b'x,y\n1,"2\n2"\n3\n') == {(1, 10): 1, (3, 10): 1}
     assert csv_counts(tmp_path / "b.csv", b"x,y\n1,\xff\n3,4\n") == {(1, 10): 1, (3, 4): 1}
 
@@ -294,25 +284,19 @@ def test_odd_csv_lines_do_not_raise(tmp_path: Path) -> None:
         ("folder", None, "contains no table"),
     ],
 )
-def test_sources_that_cannot_be_read(
-    private_tmp: Path, tmp_path: Path, name: str, content: bytes | None, words: str
-) -> None:
+def test_sources_that_cannot_be_read(private_tmp, tmp_path, name, content, words):
     path = tmp_path / name
     if name == "folder":
         path.mkdir()
     elif content is not None:
         path.write_bytes(content)
-    for read in (
-        lambda: read_counts(path, AGE),
-        lambda: column_types(str(path)),
-        lambda: draft_schema(path),
-    ):
+    for read in (lambda: read_counts(path, AGE), lambda: column_types(str(path)), lambda: draft_schema(path)):
         with pytest.raises(DataError, match=words) as caught:
             read()
         assert "secret" not in str(caught.value)
 
 
-def test_a_packed_file_without_its_end_is_refused(tmp_path: Path) -> None:
+def test_a_packed_file_without_its_end_is_refused(tmp_path):
     lines = b"age\n" + b"".join(b"%d\n" % (i * i % 9973) for i in range(100_000))
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(lines)[:100_000])
     with pytest.raises(DataError, match="ends too early"):
@@ -320,13 +304,13 @@ def test_a_packed_file_without_its_end_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", ["[1]", "{oops", '"x"', "3", ""])
-def test_an_odd_line_of_json_changes_no_other(tmp_path: Path, odd: str) -> None:
+def test_an_odd_line_of_json_changes_no_other(tmp_path, odd):
     (tmp_path / "t.jsonl").write_text('{"x": 1}\n{"x": 2}\n' + odd + "\n")
     counts = read_counts(tmp_path / "t.jsonl", Schema([Integer(name="x", min=0, max=2, nullable=True)]))
     assert sorted(counts.exact_codes[:, 0].tolist()) == ([1, 2, 3] if odd else [1, 2])
 
 
-def test_what_is_no_table_is_refused() -> None:
+def test_what_is_no_table_is_refused():
     with pytest.raises(DataError, match=r"ibis\.connect") as caught:
         column_types("postgres://me:secret@host/db")
     assert "secret" not in str(caught.value)
@@ -336,7 +320,7 @@ def test_what_is_no_table_is_refused() -> None:
         read_counts(pa.table({"age": [1]}), AGE, ReadOptions(memory_limit="a lot"))
 
 
-def test_files_read_together_need_one_header(tmp_path: Path) -> None:
+def test_files_read_together_need_one_header(tmp_path):
     (tmp_path / "a.csv").write_text("age\n1\n")
     (tmp_path / "b.csv").write_text("years\n1\n")
     with pytest.raises(DataError, match="same header"):
@@ -346,7 +330,7 @@ def test_files_read_together_need_one_header(tmp_path: Path) -> None:
         read_counts(tmp_path, AGE)
 
 
-def test_columns_are_checked_by_name_and_type() -> None:
+def test_columns_are_checked_by_name_and_type():
     with pytest.raises(DataError, match="Did you mean 'Age'"):
         read_counts(pd.DataFrame({"Age": [1], "other": [2]}), AGE)
     with pytest.raises(DataError, match=r"timestamp.*cannot be read as integer"):
@@ -357,7 +341,7 @@ def test_columns_are_checked_by_name_and_type() -> None:
 
 
 @OLD_NAMES
-def test_errors_of_the_database_quote_no_value() -> None:
+def test_errors_of_the_database_quote_no_value():
     backend = ibis.duckdb.connect()
     backend.con.execute("CREATE TABLE people AS SELECT 'secret' AS age")
     people = backend.table("people")
@@ -368,7 +352,7 @@ def test_errors_of_the_database_quote_no_value() -> None:
     assert caught.value.__cause__ is None
 
 
-def test_large_tables_spill_and_report(private_tmp: Path, tmp_path: Path) -> None:
+def test_large_tables_spill_and_report(private_tmp, tmp_path):
     path = tmp_path / "large.parquet"
     duckdb.sql("SELECT i % 50000 AS a, i // 50000 AS b FROM range(1500000) t(i)").write_parquet(str(path))
     schema = Schema([Integer(name="a", min=0, max=49_999), Integer(name="b", min=0, max=29)])

@@ -1,9 +1,5 @@
 """Forecasts of accuracy from public quantities."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,14 +16,14 @@ SMALL = hv.Schema(
 )
 
 
-def test_errors_are_ordered_and_larger_budgets_buy_smaller_ones() -> None:
+def test_errors_are_ordered_and_larger_budgets_buy_smaller_ones():
     cheap, dear = (hv.estimate(SMALL, 5_000, epsilon) for epsilon in (0.1, 1.0))
     for kind, error in dear.errors.items():
         assert 0 <= error.low <= error.expected <= error.high
         assert error.expected < cheap.errors[kind].expected
 
 
-def test_the_budget_for_a_wanted_error_reaches_it() -> None:
+def test_the_budget_for_a_wanted_error_reaches_it():
     wanted = hv.estimate(SMALL, 5_000, 0.5).errors["range of two attributes"].expected
     fractions: list[float] = []
     forecast = hv.estimate(
@@ -41,7 +37,7 @@ def test_the_budget_for_a_wanted_error_reaches_it() -> None:
     assert len(fractions) <= 4 * 5
 
 
-def test_a_table_of_one_attribute_is_judged_by_ranges_of_one() -> None:
+def test_a_table_of_one_attribute_is_judged_by_ranges_of_one():
     alone = hv.Schema([hv.Integer(name="a", min=0, max=99)])
     dear = hv.estimate(alone, 1_000, 1.0, method="hdpview")
     assert set(dear.errors) == {"range of one attribute"}
@@ -52,12 +48,12 @@ def test_a_table_of_one_attribute_is_judged_by_ranges_of_one() -> None:
     assert forecast.epsilon > 0.3
 
 
-def test_an_error_out_of_reach_is_refused_with_the_least_there_is() -> None:
+def test_an_error_out_of_reach_is_refused_with_the_least_there_is():
     with pytest.raises(hv.BudgetError, match="the smallest expected error is"):
         hv.estimate(SMALL, 5_000, error=1e-6)
 
 
-def test_a_delta_is_part_of_the_budget_as_in_build() -> None:
+def test_a_delta_is_part_of_the_budget_as_in_build():
     wide = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=9) for i in range(24)])
     pure, with_delta = (hv.estimate(wide, 2_000, 0.5, delta=delta) for delta in (None, "1e-6"))
     assert (
@@ -73,7 +69,7 @@ def test_a_delta_is_part_of_the_budget_as_in_build() -> None:
         hv.estimate(SMALL, 1_000, error=10.0, delta="1e-12")
 
 
-def test_large_tables_are_extrapolated() -> None:
+def test_large_tables_are_extrapolated():
     small, large = (hv.estimate(SMALL, n, 0.1) for n in (50_000, 5_000_000))
     for kind, error in large.errors.items():
         assert small.errors[kind].expected * 0.5 <= error.expected <= small.errors[kind].expected * 100
@@ -81,7 +77,7 @@ def test_large_tables_are_extrapolated() -> None:
 
 
 @pytest.mark.parametrize("method", ["hdpview"])
-def test_the_size_of_the_file_is_about_right(tmp_path: Path, method: str) -> None:
+def test_the_size_of_the_file_is_about_right(tmp_path, method):
     schema = hv.Schema([hv.Integer(name="code", min=0, max=2_999), hv.Integer(name="age", min=0, max=99)])
     rng = np.random.default_rng(0)
     table = pa.table({"code": rng.integers(0, 3_000, 1_000), "age": rng.integers(0, 100, 1_000)})
@@ -90,7 +86,7 @@ def test_the_size_of_the_file_is_about_right(tmp_path: Path, method: str) -> Non
     assert 0.6 * actual < hv.estimate(schema, 1_000, 1.0, method=method).file_bytes < 1.7 * actual
 
 
-def test_a_wide_schema_is_forecast_by_parts_of_it() -> None:
+def test_a_wide_schema_is_forecast_by_parts_of_it():
     wide = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=9) for i in range(40)])
     few = hv.Schema(wide.attributes[:6])
     kind = "range of one attribute"
@@ -113,22 +109,22 @@ def test_a_wide_schema_is_forecast_by_parts_of_it() -> None:
 @pytest.mark.parametrize(
     "arguments", [{}, {"epsilon": 1.0, "error": 5.0}, {"epsilon": 0}, {"epsilon": 1.0, "n_rows": 0}]
 )
-def test_bad_arguments_are_refused(arguments: dict[str, float]) -> None:
+def test_bad_arguments_are_refused(arguments):
     with pytest.raises(hv.HdpviewError):
         hv.estimate(SMALL, **{"n_rows": 1_000, **arguments})  # type: ignore[arg-type]
 
 
-def test_a_path_is_no_schema() -> None:
+def test_a_path_is_no_schema():
     with pytest.raises(hv.SchemaError, match="load one with"):
         hv.estimate("people.toml", 1_000, 1.0)  # type: ignore[arg-type]
 
 
-def test_a_budget_the_method_cannot_use_is_refused_before_building() -> None:
+def test_a_budget_the_method_cannot_use_is_refused_before_building():
     with pytest.raises(hv.MethodError, match="epsilon below"):
         hv.estimate(hospital_schema(), 1_000, 5.0, method="hdpview")
 
 
-def test_relations_are_forecast_and_several_rows_of_a_person_cost_accuracy() -> None:
+def test_relations_are_forecast_and_several_rows_of_a_person_cost_accuracy():
     one, four = (hv.estimate(SMALL, 5_000, 1.0, max_rows=k, method="hdpview") for k in (1, 4))
     assert set(one.relations) == {"mean within a group", "rate within a group"}
     for error in one.relations.values():
@@ -140,7 +136,7 @@ def test_relations_are_forecast_and_several_rows_of_a_person_cost_accuracy() -> 
     assert "at most 4 per person" in str(four)
 
 
-def test_a_plan_names_the_groups_and_draws_them(tmp_path: Path) -> None:
+def test_a_plan_names_the_groups_and_draws_them(tmp_path):
     from hdpview.forecast import estimate_plan
 
     plan = estimate_plan(SMALL, 100_000, 1.0)

@@ -1,12 +1,8 @@
 """Exact values reveal nothing, and their transforms change by no more than stated."""
 
-from __future__ import annotations
-
 import copy
 import operator
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,12 +25,12 @@ EXACT = Exact(np.array([3, 1, 2]))
         lambda exact: f"{exact}", lambda exact: np.array([exact, exact], dtype=float),
     ],
 )  # fmt: skip
-def test_an_exact_value_becomes_nothing_else(use: Callable[[Exact], Any]) -> None:
+def test_an_exact_value_becomes_nothing_else(use):
     with pytest.raises(TypeError):
         use(EXACT)
 
 
-def test_an_exact_value_shows_its_shape_alone() -> None:
+def test_an_exact_value_shows_its_shape_alone():
     assert repr(EXACT) == "Exact(not released)"
     assert EXACT.shape == (3,)
 
@@ -43,9 +39,7 @@ COUNTS = st.lists(st.integers(0, 2**53), min_size=1, max_size=20)
 
 
 @given(COUNTS, st.integers(0, 19), st.floats(0, 1e16))
-def test_one_record_moves_each_transform_by_what_it_says(
-    counts: list[int], place: int, expected: float
-) -> None:
+def test_one_record_moves_each_transform_by_what_it_says(counts, place, expected):
     before = np.array(counts, np.int64)
     after = before.copy()
     after[place % len(counts)] += 1
@@ -62,6 +56,6 @@ def test_one_record_moves_each_transform_by_what_it_says(
         assert np.sum(moved) <= one.in_all
 
 
-def test_totals_do_not_wrap() -> None:
+def test_totals_do_not_wrap():
     many = Exact(np.full(5_000, MOST_RECORDS))
     assert unprotected(many.total()).tolist() == [MOST_RECORDS]

@@ -1,7 +1,5 @@
 """Drafts of text files: facts that the first lines prove, and questions for a person."""
 
-from __future__ import annotations
-
 import json
 from datetime import date, datetime
 from pathlib import Path
@@ -63,9 +61,7 @@ KINDS: list[tuple[list[str], str, str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("fields", "separator", "name", "kind", "text"), KINDS, ids=str)
-def test_what_is_certain_is_guessed(
-    tmp_path: Path, fields: list[str], separator: str, name: str, kind: str, text: dict[str, Any]
-) -> None:
+def test_what_is_certain_is_guessed(tmp_path, fields, separator, name, kind, text):
     draft = guess(tmp_path, fields, separator, name)
     assert kinds(draft)[name] == kind
     assert draft.source == TextFormat(**text, separator=SEPARATORS[separator], missing=USUAL_MARKS)
@@ -75,13 +71,11 @@ def test_what_is_certain_is_guessed(
 @pytest.mark.parametrize(
     ("fields", "separator", "key"),
     [
-        (["5.500", "1.250"], ";", "decimal"),
-        (["191,153", "204,000"], ",", "decimal"),
-        (["01/02/2024", "03/04/2024"], ",", "dates"),
-        (["01-02-03", "04-05-06"], ",", "dates"),
+        (["5.500", "1.250"], ";", "decimal"), (["191,153", "204,000"], ",", "decimal"),
+        (["01/02/2024", "03/04/2024"], ",", "dates"), (["01-02-03", "04-05-06"], ",", "dates"),
     ],
-)
-def test_two_readings_are_a_question(tmp_path: Path, fields: list[str], separator: str, key: str) -> None:
+)  # fmt: skip
+def test_two_readings_are_a_question(tmp_path, fields, separator, key):
     assert list(guess(tmp_path, fields, separator).questions) == [key]
     draft = draft_schema(tmp_path / "t.csv")
     (line,) = [line for line in draft.splitlines() if line.startswith(f"{key} = ")]
@@ -89,7 +83,7 @@ def test_two_readings_are_a_question(tmp_path: Path, fields: list[str], separato
     assert not any(field in draft for field in fields)
 
 
-def test_later_lines_decide_between_day_and_month(tmp_path: Path) -> None:
+def test_later_lines_decide_between_day_and_month(tmp_path):
     fields = ["01/02/2024"] * 500 + ["01/31/2024"] * 20
     draft = guess(tmp_path, fields)
     assert draft.source is not None
@@ -97,20 +91,20 @@ def test_later_lines_decide_between_day_and_month(tmp_path: Path) -> None:
     assert draft.questions == {}
 
 
-def test_doubts_are_noted_behind_the_line(tmp_path: Path) -> None:
+def test_doubts_are_noted_behind_the_line(tmp_path):
     guess(tmp_path, ["18", "19", "~20", "21", "~34", "44", "~55", "60"], name="age")
     assert "mostly numbers, but some look like '~99'" in draft_schema(tmp_path / "t.csv")
     guess(tmp_path, ["13/05/65", "14/05/99"], name="born")
     assert "two-digit years are read as 1969 to 2068" in draft_schema(tmp_path / "t.csv")
 
 
-def test_blanks_around_names_of_columns_are_dropped(tmp_path: Path) -> None:
+def test_blanks_around_names_of_columns_are_dropped(tmp_path):
     (tmp_path / "t.csv").write_text(" age , city\n20,Rome\n")
     assert list(kinds(guessed_draft(tmp_path / "t.csv"))) == ["age", "city"]
 
 
 @pytest.mark.parametrize("other", ["size,city\n1,Rome\n", "age;city\n1;Rome\n", "city,age\nRome,1\n"])
-def test_files_that_differ_have_no_draft(tmp_path: Path, other: str) -> None:
+def test_files_that_differ_have_no_draft(tmp_path, other):
     (tmp_path / "a.csv").write_text("age,city\n20,Rome\n")
     (tmp_path / "b.csv").write_text(other)
     with pytest.raises(DataError, match="need the same header line"):
@@ -118,24 +112,24 @@ def test_files_that_differ_have_no_draft(tmp_path: Path, other: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
-def test_encodings_are_found(tmp_path: Path, encoding: str) -> None:
+def test_encodings_are_found(tmp_path, encoding):
     (tmp_path / "t.csv").write_bytes("größe,ort\n1,Köln\n2,Bonn\n".encode(encoding))
     assert kinds(guessed_draft(tmp_path / "t.csv")) == {"größe": "integer", "ort": "category"}
 
 
 @pytest.mark.parametrize("name", ["VIN", "Patient ID", "customerId", "email", "case_no", "surname", "code"])
-def test_identifiers_are_left_out(tmp_path: Path, name: str) -> None:
+def test_identifiers_are_left_out(tmp_path, name):
     guess(tmp_path, [f"Q{i * 37}" for i in range(60)], name=name)
     assert "left out: " in draft_schema(tmp_path / "t.csv")
 
 
-def test_dates_in_a_column_of_objects() -> None:
+def test_dates_in_a_column_of_objects():
     days = [date(2024, 1, 31), None, datetime(2024, 2, 1, 12, 30)]
     frame = pd.DataFrame({"day": pd.Series(days, dtype=object), "code": ["2024-01-31", "a", "b"]})
     assert kinds(draft_of(frame)) == {"day": "datetime", "code": "category"}
 
 
-def test_lines_of_json_have_types(tmp_path: Path) -> None:
+def test_lines_of_json_have_types(tmp_path):
     records = [{"age": 20 + i, "born": "2001-05-01", "ill": i % 2 == 0, "city": "Rome"} for i in range(5)]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, records)))
     draft = guessed_draft(tmp_path / "t.jsonl")

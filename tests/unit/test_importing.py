@@ -1,7 +1,5 @@
 """Drafts from existing descriptions hold the facts of each format, and leave the rest open."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import io
@@ -61,7 +59,7 @@ PACKAGE = {
 }  # fmt: skip
 
 
-def test_frictionless_packages(tmp_path: Path) -> None:
+def test_frictionless_packages(tmp_path):
     text = described(tmp_path, "datapackage.json", json.dumps(PACKAGE), table="stays")
     drafted = attributes(text)
     assert drafted["age"] == {"type": "integer", "min": 0, "max": 110, "label": "Age"}
@@ -82,14 +80,14 @@ def test_frictionless_packages(tmp_path: Path) -> None:
     )
 
 
-def test_frictionless_schemas_alone(tmp_path: Path) -> None:
+def test_frictionless_schemas_alone(tmp_path):
     year = {"name": "x", "type": "year", "constraints": {"minimum": "1990", "maximum": "2020"}}
     expected = {"type": "integer", "min": 1990, "max": 2020}
     for name, write in (("x.schema.json", json.dumps), ("x.yaml", yaml.safe_dump)):
         assert attributes(described(tmp_path, name, write({"fields": [year]})))["x"] == expected
 
 
-def test_one_of_several_tables_is_chosen(tmp_path: Path) -> None:
+def test_one_of_several_tables_is_chosen(tmp_path):
     with pytest.raises(SchemaError, match=r"several: stays, wards\. Choose one with --table"):
         described(tmp_path, "datapackage.json", json.dumps(PACKAGE))
 
@@ -112,7 +110,7 @@ CREATE TABLE clinic.visits (
 """
 
 
-def test_sql_of_postgresql(tmp_path: Path) -> None:
+def test_sql_of_postgresql(tmp_path):
     text = described(tmp_path, "visits.sql", DDL)
     drafted = attributes(text)
     assert drafted["years"] == {"type": "integer", "min": 0, "max": 120}
@@ -127,7 +125,7 @@ def test_sql_of_postgresql(tmp_path: Path) -> None:
     assert "raw is left out" in text
 
 
-def test_sql_of_mysql(tmp_path: Path) -> None:
+def test_sql_of_mysql(tmp_path):
     ddl = (
         "CREATE TABLE `t` (`a` ENUM('x','y') NOT NULL COMMENT 'The letter', `b` int unsigned, `c` double) "
         "ENGINE=InnoDB;"
@@ -137,7 +135,7 @@ def test_sql_of_mysql(tmp_path: Path) -> None:
     assert (drafted["b"]["type"], drafted["c"]["type"]) == ("integer", "real")
 
 
-def test_alternatives_in_a_check_bound_nothing(tmp_path: Path) -> None:
+def test_alternatives_in_a_check_bound_nothing(tmp_path):
     ddl = "CREATE TABLE t (a int CHECK (a < 5 OR a > 100), b int CHECK (NOT (b > 3)))"
     drafted = attributes(described(tmp_path, "t.sql", ddl))
     assert drafted["a"] == {"type": "integer", "min": "OPEN", "max": "OPEN"}
@@ -162,7 +160,7 @@ REDCAP = [
 ]  # fmt: skip
 
 
-def test_redcap_dictionaries(tmp_path: Path) -> None:
+def test_redcap_dictionaries(tmp_path):
     written = io.StringIO()
     csv.writer(written).writerows(REDCAP)
     text = described(tmp_path, "dictionary.csv", written.getvalue())
@@ -179,7 +177,7 @@ def test_redcap_dictionaries(tmp_path: Path) -> None:
     assert "story" not in drafted
 
 
-def test_plain_dictionaries(tmp_path: Path) -> None:
+def test_plain_dictionaries(tmp_path):
     content = (
         "Name;Type;Min;Max;Values;Label\nage;integer;0;120;;Age\nsex;categorical;;;F|M;\nbmi;float;10;60;;\n"
     )
@@ -201,14 +199,12 @@ def test_plain_dictionaries(tmp_path: Path) -> None:
         ("x.json", '{"fields": []}', "describes no columns"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_way_out(
-    tmp_path: Path, name: str, content: str, words: str
-) -> None:
+def test_what_cannot_be_read_is_refused_with_the_way_out(tmp_path, name, content, words):
     with pytest.raises(SchemaError, match=words):
         described(tmp_path, name, content)
 
 
-def test_columns_are_chosen_and_make_a_valid_schema_once_filled_in(tmp_path: Path) -> None:
+def test_columns_are_chosen_and_make_a_valid_schema_once_filled_in(tmp_path):
     text = described(tmp_path, "v.sql", DDL, columns=["years", "sex", "colour", "weight", "alive"])
     schema = Schema.from_toml(text)
     assert schema.names == ("years", "weight", "sex", "colour", "alive")
@@ -235,7 +231,7 @@ def mutated(described: Any, rng: random.Random) -> Any:
     return described
 
 
-def test_broken_descriptions_are_read_or_refused(tmp_path: Path) -> None:
+def test_broken_descriptions_are_read_or_refused(tmp_path):
     rng = random.Random(3)
     n_read = 0
     for _ in range(300):

@@ -1,12 +1,9 @@
 """Bugs are reported as bugs, and incomplete statements are refused on purpose."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +15,7 @@ VIEW = fuzz._views()[0]
 
 
 @pytest.mark.parametrize("error", [AttributeError, TypeError, KeyError, IndexError, ValueError])
-def test_a_mistake_of_ours_is_no_question_of_style(
-    error: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_of_ours_is_no_question_of_style(error, monkeypatch):
     def broken(*_: object) -> None:
         raise error("ours")
 
@@ -44,19 +39,14 @@ def test_a_mistake_of_ours_is_no_question_of_style(
         *[
             f"SELECT COUNT(*) FROM view WHERE {wrong} = 1"
             for wrong in (
-                "YEAR(1)",
-                "YEAR(age)",
-                "YEAR(ill)",
-                "date_trunc('month', 0.5)",
-                "UPPER(1)",
-                "'a' + 1",
+                "YEAR(1)", "YEAR(age)", "YEAR(ill)", "date_trunc('month', 0.5)", "UPPER(1)", "'a' + 1",
             )
         ],
         "SELECT COUNT(*) FROM view WHERE GREATEST(1, 'a') = 1",
         "SELECT COUNT(*) FROM view WHERE LEFT('a', 'b') = 1",
     ],
-)
-def test_incomplete_and_ill_typed_statements_are_refused(statement: str) -> None:
+)  # fmt: skip
+def test_incomplete_and_ill_typed_statements_are_refused(statement):
     with pytest.raises(hv.QueryError):
         VIEW.sql(statement)
 
@@ -73,7 +63,7 @@ SHAPES = (
 )
 
 
-def test_no_function_with_odd_arguments_is_a_mistake_of_ours() -> None:
+def test_no_function_with_odd_arguments_is_a_mistake_of_ours():
     rng = random.Random(5)
     for _ in range(400):
         call = f"{rng.choice(FUNCTIONS.split())}({rng.choice(ARGUMENTS.split('|'))})"
@@ -84,7 +74,7 @@ def test_no_function_with_odd_arguments_is_a_mistake_of_ours() -> None:
                 pytest.fail(call)
 
 
-def test_the_command_ends_with_70_and_says_how_to_report(tmp_path: Path) -> None:
+def test_the_command_ends_with_70_and_says_how_to_report(tmp_path):
     VIEW.save(tmp_path / "v.pview")
     program = (
         "import sys, hdpview.query.evaluate.execute as execute\n"

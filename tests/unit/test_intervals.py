@@ -1,12 +1,9 @@
 """Intervals, comparisons and the paper's bound."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,19 +16,15 @@ from hdpview.query.bounds.paper import error_bound
 from hdpview.query.errors.closed import covariances
 from hdpview.query.errors.ends import typical_tail
 from hdpview.query.evaluate import run
-from hdpview.query.interval.answers import IntervalKind
 from hdpview.query.interval.groups import Groups
 from hdpview.query.interval.statistics import histograms, value_shares
 from hdpview.query.question.quantities import Part, Values, count_of
 from hdpview.query.question.where import boxes_of
 
 QUESTIONS = [
-    "age >= 80",
-    "sex = 'Female' AND age < 20",
-    "admission = 'emergency' OR smoker",
-    "cost BETWEEN 1200 AND 7000",
-    "age > 200",
-]
+    "age >= 80", "sex = 'Female' AND age < 20", "admission = 'emergency' OR smoker",
+    "cost BETWEEN 1200 AND 7000", "age > 200",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +39,7 @@ def view(request: pytest.FixtureRequest, papers_view: hv.PView) -> hv.PView:
     return papers_view if request.param == "blocks" else mixture_view(hospital_schema(), 3)
 
 
-def test_shares_and_their_differences_stay_within_what_is_possible(view: hv.PView) -> None:
+def test_shares_and_their_differences_stay_within_what_is_possible(view):
     """Also of few records, and multiplied by 100; a ratio that is no share may be larger than 1."""
     share = "COUNT(*) FILTER (WHERE smoker) / COUNT(*)"
     other = "COUNT(*) FILTER (WHERE smoker AND sex = 'Male') / COUNT(*) FILTER (WHERE sex = 'Male')"
@@ -64,7 +57,7 @@ def test_shares_and_their_differences_stay_within_what_is_possible(view: hv.PVie
     assert np.nanmax(np.array(table["r_upper"].to_pylist(), float)) > 1
 
 
-def test_a_question_along_block_borders_has_no_aggregation_error(papers_view: hv.PView) -> None:
+def test_a_question_along_block_borders_has_no_aggregation_error(papers_view):
     """For the whole table all three intervals are the noise's, but for the tails they use: guaranteed ones
     use a fiftieth of the chance to fail.
     """
@@ -78,7 +71,7 @@ def test_a_question_along_block_borders_has_no_aggregation_error(papers_view: hv
 @pytest.mark.parametrize(
     "halves", [("dose < 1.5", "dose >= 1.5"), ("dose BETWEEN 1 AND 1.4999", "dose >= 1.5 AND dose < 2")]
 )
-def test_nothing_is_known_inside_a_bin(halves: tuple[str, str]) -> None:
+def test_nothing_is_known_inside_a_bin(halves):
     """Halves of a bin may hold all or none of its records: neither their difference nor one of them is a
     fact."""
     schema = hv.Schema([hv.Real(name="dose", min=0.0, max=4.0, bins=4)])
@@ -93,7 +86,7 @@ def test_nothing_is_known_inside_a_bin(halves: tuple[str, str]) -> None:
     assert not sharp.compare(*reversed(inside)).is_real
 
 
-def test_typical_tail_is_that_of_students_distribution() -> None:
+def test_typical_tail_is_that_of_students_distribution():
     """The quantile with seven degrees of freedom, against SciPy's."""
     from scipy import stats
 
@@ -101,7 +94,7 @@ def test_typical_tail_is_that_of_students_distribution() -> None:
         assert typical_tail(confidence) == pytest.approx(stats.t.ppf((1 + confidence) / 2, 7), rel=1e-6)
 
 
-def test_the_only_possible_value_has_a_share_of_exactly_one(view: hv.PView) -> None:
+def test_the_only_possible_value_has_a_share_of_exactly_one(view):
     """Its interval has no width, not even by rounding."""
     for where in ("sex = 'Female' AND age < 20", "sex = 'Male' AND smoker AND cost < 7000"):
         ends = np.stack(value_shares(view, "sex", where))
@@ -109,16 +102,14 @@ def test_the_only_possible_value_has_a_share_of_exactly_one(view: hv.PView) -> N
         assert (ends == ends[0]).all()
 
 
-def test_comparing_a_count_with_itself_finds_no_difference(view: hv.PView) -> None:
+def test_comparing_a_count_with_itself_finds_no_difference(view):
     """Shared noise cancels to nothing."""
     comparison = view.compare("age >= 60", "age >= 60")
     assert comparison.difference_interval == pytest.approx((0.0, 0.0), abs=1e-3)
     assert not comparison.is_real
 
 
-def test_a_clear_difference_is_called_real_and_a_faint_one_is_not(
-    view: hv.PView, papers_view: hv.PView
-) -> None:
+def test_a_clear_difference_is_called_real_and_a_faint_one_is_not(view, papers_view):
     """All records against few differ clearly; two halves of a bin do not."""
     assert view.compare(None, "age > 90").is_real
     halves = papers_view.compare("cost BETWEEN 1000 AND 1250", "cost BETWEEN 1250 AND 1500")
@@ -126,7 +117,7 @@ def test_a_clear_difference_is_called_real_and_a_faint_one_is_not(
     assert "not distinguishable" in str(halves)
 
 
-def test_difference_of_overlapping_counts_is_sharper_than_of_unrelated_ones(view: hv.PView) -> None:
+def test_difference_of_overlapping_counts_is_sharper_than_of_unrelated_ones(view):
     """What two questions share does not blur their difference: A against A-and-a-little-less, beside the two
     widths alone.
     """
@@ -135,7 +126,7 @@ def test_difference_of_overlapping_counts_is_sharper_than_of_unrelated_ones(view
     assert comparison.difference_interval.upper - comparison.difference_interval.lower < apart
 
 
-def test_comparisons_take_what_counts_take(view: hv.PView) -> None:
+def test_comparisons_take_what_counts_take(view):
     """Both counts have the interval that was asked for; the difference and the ratio have the typical one."""
     for counts in ("consistent", "raw"):
         for interval in ("typical", "guaranteed", "noise"):
@@ -152,7 +143,7 @@ def test_comparisons_take_what_counts_take(view: hv.PView) -> None:
             assert "typical" in str(comparison)
 
 
-def test_ratio_has_infinite_reach_where_its_base_may_be_nothing(view: hv.PView) -> None:
+def test_ratio_has_infinite_reach_where_its_base_may_be_nothing(view):
     """Dividing by a count that cannot be told from 0 bounds nothing; a safe base does."""
     assert view.compare("age >= 40", "age > 200").ratio_interval == (0.0, math.inf)
     safe = view.compare("age >= 60", None)
@@ -164,7 +155,7 @@ def code_of(view: hv.PView, name: str, value: int) -> int:
     return int(np.searchsorted(edges, value, side="right")) - 1
 
 
-def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view: hv.PView) -> None:
+def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view):
     """Against a direct evaluation on a fine grid of t: never worse, and equal to it to within the grid."""
     where, mu, xi = "age BETWEEN 30 AND 50", 0.05, 1.0
     p = papers_view.manifest.parameters
@@ -197,7 +188,7 @@ def test_the_papers_bound_is_its_formula_at_the_best_t(papers_view: hv.PView) ->
     assert most == pytest.approx(min(high), rel=1e-3)
 
 
-def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view: hv.PView) -> None:
+def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view):
     """μ outside (0, 1) and ξ not above 0 are refused; a question that touches nothing has no error."""
     for arguments in ({"mu": 0.0}, {"mu": 1.0}, {"xi": 0.0}, {"xi": math.inf}):
         with pytest.raises(hv.QueryError):
@@ -206,7 +197,7 @@ def test_the_papers_bound_refuses_what_it_has_no_meaning_for(papers_view: hv.PVi
 
 
 @pytest.mark.parametrize("kind", ["typical", "noise", "guaranteed"])
-def test_histograms_all_at_once_are_those_one_by_one(view: hv.PView, kind: IntervalKind) -> None:
+def test_histograms_all_at_once_are_those_one_by_one(view, kind):
     """The histograms of all attributes have the numbers that each has by itself, whatever the filter."""
     for where in (None, *QUESTIONS, "age < 30 AND ward = 'surgery' OR systolic_bp IS NULL AND cost < 1200"):
         boxes = boxes_of(where, view.schema)
@@ -217,7 +208,7 @@ def test_histograms_all_at_once_are_those_one_by_one(view: hv.PView, kind: Inter
             assert np.stack(histogram[2:]) == pytest.approx(alone, rel=1e-9, abs=1e-6)
 
 
-def test_estimates_alone_are_those_that_come_with_intervals(view: hv.PView) -> None:
+def test_estimates_alone_are_those_that_come_with_intervals(view):
     """A statement whose intervals nobody looks at gives the same estimates, and no ends; what uses ends has
     them."""
     statement = (
@@ -243,9 +234,7 @@ def test_estimates_alone_are_those_that_come_with_intervals(view: hv.PView) -> N
     ("expression", "factor"),
     [("AVG(systolic_bp)", 1), ("AVG(2 * systolic_bp)", 2), ("AVG(-systolic_bp)", -1)],
 )
-def test_means_stay_within_the_schemas_bounds_where_values_may_be_missing(
-    view: hv.PView, expression: str, factor: int
-) -> None:
+def test_means_stay_within_the_schemas_bounds_where_values_may_be_missing(view, expression, factor):
     """Where too few records are known to be there, anything between the bounds is possible, and nothing else:
     a missing value is not a 0."""
     attribute = view.schema["systolic_bp"]
@@ -255,7 +244,7 @@ def test_means_stay_within_the_schemas_bounds_where_values_may_be_missing(
     assert ends[0] <= row["x_lower"] < row["x_upper"] <= ends[1]
 
 
-def test_arithmetic_of_a_quantile_keeps_both_sides_of_its_interval(view: hv.PView) -> None:
+def test_arithmetic_of_a_quantile_keeps_both_sides_of_its_interval(view):
     """A median near one end of its interval stays there in expressions of it; what lies between the ends
     counts.
     """
@@ -271,7 +260,7 @@ def test_arithmetic_of_a_quantile_keeps_both_sides_of_its_interval(view: hv.PVie
     assert row["more_upper"] > row["more"] + (high - row["x"])
 
 
-def test_answers_do_not_depend_on_the_order_of_sets(tmp_path: Path) -> None:
+def test_answers_do_not_depend_on_the_order_of_sets(tmp_path):
     """Draws follow the text of the statement, in every process."""
     mixture_view(hospital_schema(), 3).save(tmp_path / "v.pview")
     program = "import sys, hdpview\nprint(hdpview.open(sys.argv[1]).correlation('age', 'cost'))"
@@ -285,7 +274,7 @@ def test_answers_do_not_depend_on_the_order_of_sets(tmp_path: Path) -> None:
     assert len(answers) == 1
 
 
-def test_errors_of_quantities_that_may_be_negative_do_not_depend_on_their_sign() -> None:
+def test_errors_of_quantities_that_may_be_negative_do_not_depend_on_their_sign():
     """Records up to a value, less half of all, err as much as the rest of all less half."""
     view = mixture_view(hospital_schema(), 3)
     a = view.schema.names.index("age")
@@ -302,7 +291,7 @@ def test_errors_of_quantities_that_may_be_negative_do_not_depend_on_their_sign()
         assert one == pytest.approx(other)
 
 
-def test_intervals_reach_over_what_cells_allow_where_expressions_tie_attributes() -> None:
+def test_intervals_reach_over_what_cells_allow_where_expressions_tie_attributes():
     """The view knows cells of many values; what a difference or a product depends on lies inside them."""
     rng = np.random.default_rng(5)
     start = rng.integers(0, 300, 4_000)

@@ -1,7 +1,5 @@
 """Compiled kernels are recompiled when any function that they may call changes."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil
@@ -18,7 +16,7 @@ PACKAGE = Path(hdpview.__file__).parent
 
 
 @pytest.mark.parametrize("is_set", [False, True])
-def test_a_change_in_a_callee_is_compiled(tmp_path: Path, is_set: bool) -> None:
+def test_a_change_in_a_callee_is_compiled(tmp_path, is_set):
     """A kernel is compiled again if a function that it calls has changed, in its own file or another."""
     copy = tmp_path / "hdpview"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -45,7 +43,7 @@ def test_a_change_in_a_callee_is_compiled(tmp_path: Path, is_set: bool) -> None:
     assert run() == "31"
 
 
-def test_every_change_of_a_source_changes_the_state(tmp_path: Path) -> None:
+def test_every_change_of_a_source_changes_the_state(tmp_path):
     file = tmp_path / "a.py"
     states = []
     for text in ("x = 1  # jit\n", "x = 2  # jit\n"):
@@ -58,7 +56,7 @@ def test_every_change_of_a_source_changes_the_state(tmp_path: Path) -> None:
     assert len(set(states)) == 3
 
 
-def test_numba_comes_from_one_place_and_late() -> None:
+def test_numba_comes_from_one_place_and_late():
     direct = [
         file.name
         for file in PACKAGE.rglob("*.py")
@@ -71,7 +69,7 @@ def test_numba_comes_from_one_place_and_late() -> None:
     assert shown.stdout.strip() == "False"
 
 
-def test_kernels_use_only_sources_that_hold_kernels() -> None:
+def test_kernels_use_only_sources_that_hold_kernels():
     """A constant or function from any other file could change without a new compilation."""
     sources = {file: file.read_bytes() for file in PACKAGE.rglob("*.py")}
     for file, source in sources.items():

@@ -1,13 +1,10 @@
 """The ledger: exact fractions, nothing left, nothing too much."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +26,7 @@ def mechanism(epsilon: Fraction = Fraction(1)) -> Mechanism:
     return Mechanism(epsilon, Randomness.from_test_key(b"ledger"))
 
 
-def test_a_finished_build_leaves_exactly_zero() -> None:
+def test_a_finished_build_leaves_exactly_zero():
     budget = mechanism(Fraction(1, 10))
     budget.noisy("a: 1", EXACT, Fraction(1, 70))
     budget.noisy("b", EXACT, Fraction(4, 70))
@@ -41,7 +38,7 @@ def test_a_finished_build_leaves_exactly_zero() -> None:
     ]
 
 
-def test_one_charge_too_many_raises_and_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_charge_too_many_raises_and_draws_nothing(monkeypatch):
     budget = mechanism()
     budget.noisy("all", EXACT, Fraction(1))
     monkeypatch.setattr("hdpview.privacy.mechanism._sampled", None)
@@ -50,7 +47,7 @@ def test_one_charge_too_many_raises_and_draws_nothing(monkeypatch: pytest.Monkey
     assert budget.close()
 
 
-def test_a_purpose_is_drawn_for_once() -> None:
+def test_a_purpose_is_drawn_for_once():
     budget = mechanism()
     budget.noisy("a", EXACT, Fraction(1, 2))
     with pytest.raises(BudgetError, match="'a' was already drawn"):
@@ -59,7 +56,7 @@ def test_a_purpose_is_drawn_for_once() -> None:
         budget.choose("a", EXACT, Fraction(1, 2), np.ones(3))
 
 
-def test_no_mechanism_is_used_where_its_argument_does_not_hold() -> None:
+def test_no_mechanism_is_used_where_its_argument_does_not_hold():
     with pytest.raises(BudgetError, match="Choices cost epsilon"):
         Mechanism(Fraction(1), Randomness.fresh(), delta=Fraction(1, 10**6)).choose(
             "a", EXACT, Fraction(1, 10**6), np.ones(3)
@@ -69,12 +66,12 @@ def test_no_mechanism_is_used_where_its_argument_does_not_hold() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(-1), Fraction(0)])
-def test_nothing_is_had_for_nothing(epsilon: Fraction) -> None:
+def test_nothing_is_had_for_nothing(epsilon):
     with pytest.raises(BudgetError, match="charges must be positive"):
         mechanism().noisy("refund", EXACT, epsilon)
 
 
-def test_a_remainder_is_an_error() -> None:
+def test_a_remainder_is_an_error():
     budget = mechanism()
     budget.noisy("some", EXACT, Fraction(999, 1000))
     with pytest.raises(BudgetError, match="1/1000"):
@@ -82,7 +79,7 @@ def test_a_remainder_is_an_error() -> None:
 
 
 @given(st.decimals(min_value="0.001", max_value=100, places=3), st.integers(1, 10**300))
-def test_the_method_spends_any_budget_exactly(epsilon: Decimal, n_cells: int) -> None:
+def test_the_method_spends_any_budget_exactly(epsilon, n_cells):
     budget = exact_epsilon(str(epsilon))
     parameters = PartitionParameters.choose(Hdpview(), budget, n_cells)
     cuts = parameters.epsilon_cut * parameters.n_private_cut_levels
@@ -93,18 +90,12 @@ def test_the_method_spends_any_budget_exactly(epsilon: Decimal, n_cells: int) ->
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        (0.1, Fraction(1, 10)),
-        ("0.1", Fraction(1, 10)),
-        (1, Fraction(1)),
-        ("1/3", Fraction(1, 3)),
-        ("1e-3", Fraction(1, 1000)),
-        (Fraction(2, 7), Fraction(2, 7)),
-        (Decimal("0.30"), Fraction(3, 10)),
-        (np.float64(0.7), Fraction(7, 10)),
-        (np.int64(2), Fraction(2)),
+        (0.1, Fraction(1, 10)), ("0.1", Fraction(1, 10)), (1, Fraction(1)), ("1/3", Fraction(1, 3)),
+        ("1e-3", Fraction(1, 1000)), (Fraction(2, 7), Fraction(2, 7)), (Decimal("0.30"), Fraction(3, 10)),
+        (np.float64(0.7), Fraction(7, 10)), (np.int64(2), Fraction(2)),
     ],
-)
-def test_epsilon_is_the_fraction_a_person_meant(written: Any, meant: Fraction) -> None:
+)  # fmt: skip
+def test_epsilon_is_the_fraction_a_person_meant(written, meant):
     assert exact_epsilon(written) == meant
 
 
@@ -113,12 +104,12 @@ BAD += [10**400, Fraction(0), 1e7, "1e-10", 10**5000, "1" * 60]
 
 
 @pytest.mark.parametrize("epsilon", BAD, ids=range(len(BAD)))
-def test_bad_budgets_are_refused_in_words(epsilon: Any) -> None:
+def test_bad_budgets_are_refused_in_words(epsilon):
     with pytest.raises(BudgetError, match=r"epsilon must be a positive number such as 1\.0"):
         exact_epsilon(epsilon)
 
 
-def test_a_gigantic_exponent_is_refused_at_once() -> None:
+def test_a_gigantic_exponent_is_refused_at_once():
     """In a process of its own, because the computation cannot be interrupted."""
     program = "from hdpview.privacy.budget import exact_epsilon\nexact_epsilon('1e999999999')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300, text=True)

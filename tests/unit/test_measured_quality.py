@@ -1,7 +1,5 @@
 """A view's measurement of its own errors: groups of questions, the effect of one record, and results."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -41,7 +39,7 @@ def _measured(part: ViewPart, rows: NDArray[np.int64], epsilon: Fraction, key: b
     return quality.measure_quality(part, counts, Mechanism(epsilon, Randomness.from_test_key(key)))
 
 
-def test_dependence_that_a_view_does_not_know_is_measured() -> None:
+def test_dependence_that_a_view_does_not_know_is_measured():
     """A view that takes attributes for independent finds a larger factor on a table where they are not, and a
     smaller one where they are."""
     rng = np.random.default_rng(1)
@@ -55,7 +53,7 @@ def test_dependence_that_a_view_does_not_know_is_measured() -> None:
     assert found[1] > 0.1
 
 
-def test_groups_of_small_errors_do_not_hide_what_large_ones_show() -> None:
+def test_groups_of_small_errors_do_not_hide_what_large_ones_show():
     """Of three attributes with many values, single cells hold next to nothing, and ranges show that a view
     which is right knows all: the factor falls well below what other tables suggest."""
     sizes, n = (40, 30, 20), 30_000
@@ -66,7 +64,7 @@ def test_groups_of_small_errors_do_not_hide_what_large_ones_show() -> None:
     assert np.median(drawn) < 0.25 * part.quality.factors[2]
 
 
-def test_a_draw_counts_as_much_as_it_means() -> None:
+def test_a_draw_counts_as_much_as_it_means():
     """With a tiny budget every draw leaves the prior; with a large one, the candidate drawn is the factor."""
     part = _part()
     prior = part.quality.factors

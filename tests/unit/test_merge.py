@@ -1,12 +1,8 @@
 """Merged views: counts of the parts add up, the stated budget is right, and files keep everything."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +24,8 @@ SCHEMA = Schema(
     ]
 )
 WHERES = [
-    None,
-    "age < 5",
-    "region = 'North' OR smoker",
-    "NOT smoker AND age BETWEEN 2 AND 9",
-    "smoker IS NULL",
-]
+    None, "age < 5", "region = 'North' OR smoker", "NOT smoker AND age BETWEEN 2 AND 9", "smoker IS NULL",
+]  # fmt: skip
 
 
 def view(
@@ -45,7 +37,7 @@ def view(
     return PView(manifest, made.parts)
 
 
-def test_raw_counts_of_the_parts_add_up() -> None:
+def test_raw_counts_of_the_parts_add_up():
     parts = [view(seed) for seed in range(3)]
     both = hv.merge(parts)
     found = both.count_many(WHERES, counts="raw").estimate
@@ -61,7 +53,7 @@ def test_raw_counts_of_the_parts_add_up() -> None:
         assert total == pytest.approx(sum(part[region] or 0.0 for part in sums[1:]), abs=1e-6)
 
 
-def test_disjoint_populations_cost_the_largest_budget() -> None:
+def test_disjoint_populations_cost_the_largest_budget():
     merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2)), view(2, Fraction(1))])
     assert merged.manifest.epsilon == 2
     assert sum(spent.epsilon * spent.times for spent in merged.manifest.spending) == 2
@@ -69,7 +61,7 @@ def test_disjoint_populations_cost_the_largest_budget() -> None:
     assert merged.info()["merged"]["populations"] == "disjoint"
 
 
-def test_overlapping_populations_add_their_budgets_up() -> None:
+def test_overlapping_populations_add_their_budgets_up():
     merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2))], overlapping=True)
     assert merged.manifest.epsilon == Fraction(5, 2)
     assert [spent.epsilon for spent in merged.manifest.spending] == [Fraction(1, 2), 2]
@@ -79,19 +71,19 @@ def test_overlapping_populations_add_their_budgets_up() -> None:
     assert len(again.manifest.parts) == 3
 
 
-def test_noise_of_the_parts_adds_up() -> None:
+def test_noise_of_the_parts_adds_up():
     parts = [view(0, noise_scale=5.0), view(1, noise_scale=20.0)]
     widths = [each.count(None, counts="raw").noise for each in [hv.merge(parts), *parts]]
     whole, *single = (interval.upper - interval.lower for interval in widths)
     assert max(single) < whole < sum(single)
 
 
-def test_blocks_and_mixtures_are_not_merged() -> None:
+def test_blocks_and_mixtures_are_not_merged():
     with pytest.raises(SchemaError, match="same method"):
         hv.merge([view(0), mixture_view(SCHEMA, 1)])
 
 
-def test_a_merged_file_says_the_same_after_reading(tmp_path: Path) -> None:
+def test_a_merged_file_says_the_same_after_reading(tmp_path):
     merged = hv.merge([view(0), view(1)])
     merged.save(tmp_path / "both.pview")
     opened = hv.open(tmp_path / "both.pview")
@@ -103,7 +95,7 @@ def test_a_merged_file_says_the_same_after_reading(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [view, partial(mixture_view, SCHEMA)])
 @pytest.mark.parametrize("fault", ["swapped", "missing", "one too many"])
-def test_files_with_wrong_parts_are_refused(tmp_path: Path, fault: str, make: Callable[[int], PView]) -> None:
+def test_files_with_wrong_parts_are_refused(tmp_path, fault, make):
     hv.merge([make(0), make(1)]).save(tmp_path / "x.pview")
 
     def change(table: pa.Table) -> pa.Table:
@@ -122,7 +114,7 @@ def test_files_with_wrong_parts_are_refused(tmp_path: Path, fault: str, make: Ca
         hv.open(tmp_path / "x.pview")
 
 
-def test_views_that_do_not_fit_are_refused_with_the_difference() -> None:
+def test_views_that_do_not_fit_are_refused_with_the_difference():
     wider = Schema([Integer(name="age", min=0, max=13), *SCHEMA.attributes[1:]])
     with pytest.raises(SchemaError, match="the attribute 'age' differs"):
         hv.merge([view(0), view(0, schema=wider)])
@@ -137,7 +129,7 @@ def test_views_that_do_not_fit_are_refused_with_the_difference() -> None:
         hv.merge([view(0)])
 
 
-def test_a_view_is_not_merged_with_itself_as_if_nobody_were_in_both() -> None:
+def test_a_view_is_not_merged_with_itself_as_if_nobody_were_in_both():
     """Only the sum of the budgets is true for the people in both."""
     same = view(0)
     with pytest.raises(SchemaError, match="listed twice"):
@@ -145,12 +137,12 @@ def test_a_view_is_not_merged_with_itself_as_if_nobody_were_in_both() -> None:
     assert hv.merge([same, same], overlapping=True).manifest.epsilon == 2 * same.manifest.epsilon
 
 
-def test_what_is_not_private_in_a_part_is_not_private_in_the_whole() -> None:
+def test_what_is_not_private_in_a_part_is_not_private_in_the_whole():
     merged = hv.merge([noiseless_view(SCHEMA, np.zeros((1, 3), np.int64)), view(1)])
     assert merged.manifest.not_private_because == ("the counts have no noise",)
 
 
-def test_two_halves_of_a_table_are_the_table() -> None:
+def test_two_halves_of_a_table_are_the_table():
     rng = np.random.default_rng(0)
     codes = np.stack([rng.integers(0, size, 200) for size in SCHEMA.sizes], axis=1)
     whole = noiseless_view(SCHEMA, codes)
@@ -167,7 +159,7 @@ def test_two_halves_of_a_table_are_the_table() -> None:
     assert ours == theirs
 
 
-def test_views_of_one_table_are_not_taken_for_views_of_two(tmp_path: Path) -> None:
+def test_views_of_one_table_are_not_taken_for_views_of_two(tmp_path):
     """The manifests name the same table, or the same counts are in both."""
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 

@@ -1,7 +1,5 @@
 """The mixture's release: budget, focus, delta, permuted categories, and dependent pairs."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -48,7 +46,7 @@ def build(
     return released, charges
 
 
-def test_noise_of_all_tables_costs_what_was_charged() -> None:
+def test_noise_of_all_tables_costs_what_was_charged():
     """1/scale of each histogram and of each table add up to ε less that of the number of records."""
     released, charges = build(Mixture())
     spent = sum(1 / table.scale for table in released.tables)
@@ -58,7 +56,7 @@ def test_noise_of_all_tables_costs_what_was_charged() -> None:
     assert spent == pytest.approx(float(charged), rel=1e-9)
 
 
-def test_noise_with_delta_costs_what_rho_pays_for() -> None:
+def test_noise_with_delta_costs_what_rho_pays_for():
     """With a delta Σ 1/2σ² over all tables is at most ρ of (ε, δ), and one charge carries both."""
     from hdpview.privacy.zcdp import rho_of
 
@@ -70,14 +68,14 @@ def test_noise_with_delta_costs_what_rho_pays_for() -> None:
     assert sum(1 / (2 * table.scale**2) for table in released.tables) >= 0.9 * rho
 
 
-def test_focus_is_among_the_tables_with_less_noise() -> None:
+def test_focus_is_among_the_tables_with_less_noise():
     """A table in focus is released with less noise than other tables of several attributes."""
     released, _ = build(Mixture(focus=(("d", "a"),)))
     scale = {table.attributes: table.scale for table in released.tables if len(table.attributes) > 1}
     assert scale[0, 3] == min(scale.values())
 
 
-def test_a_dependence_is_in_the_view() -> None:
+def test_a_dependence_is_in_the_view():
     """With records enough the pair that depends comes out: its cells are much nearer than independence."""
     codes = rows()
     released, _ = build(Mixture(), epsilon="4", codes=codes)
@@ -88,7 +86,7 @@ def test_a_dependence_is_in_the_view() -> None:
     assert error < 0.25 * np.abs(independent - exact).sum()
 
 
-def test_margins_of_the_view_are_those_of_the_histograms() -> None:
+def test_margins_of_the_view_are_those_of_the_histograms():
     """Every attribute's histogram by the view is that of what was measured about it, up to rounding of
     shares."""
     released, _ = build(Mixture())
@@ -104,7 +102,7 @@ def test_margins_of_the_view_are_those_of_the_histograms() -> None:
             assert np.abs(one - from_members[0]).sum() < 0.004 * total
 
 
-def test_the_order_of_categories_does_not_matter_on_average() -> None:
+def test_the_order_of_categories_does_not_matter_on_average():
     """With little noise, renaming the codes of a category renames the answers and hardly changes them."""
     codes = rows()
     order = np.array([3, 0, 7, 5, 1, 6, 2, 4], np.uint8)
@@ -117,7 +115,7 @@ def test_the_order_of_categories_does_not_matter_on_average() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("epsilon", ["1/10000", "1000", "100000"])
-def test_budgets_far_out_give_answers_with_intervals(epsilon: str) -> None:
+def test_budgets_far_out_give_answers_with_intervals(epsilon):
     """Where there is hardly anything but noise, and where there is none at all."""
     counts = counts_of(rows())
     view = release(counts, Fraction(epsilon), Mixture(), Randomness.from_test_key(b"far out"))

@@ -1,7 +1,5 @@
 """The mixture as a view holds it: what it answers does not depend on how it adds up."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -24,7 +22,7 @@ def many_codes(n_codes: int, n_bins: int) -> Mixture:
     )
 
 
-def test_many_codes_are_added_up_bin_by_bin_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_codes_are_added_up_bin_by_bin_to_the_same(monkeypatch):
     """Means in components are those of a product with a matrix of codes by bins, without the matrix."""
     values = np.random.default_rng(6).random((4, 900))
     product = many_codes(900, 40).factors(0, values)

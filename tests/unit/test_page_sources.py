@@ -1,7 +1,5 @@
 """The sources of the pages: readable lines, and the single script of published pages."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -20,21 +18,21 @@ SOURCES = sorted(
 
 
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_lines_can_be_read_without_scrolling(file: Path) -> None:
+def test_lines_can_be_read_without_scrolling(file):
     lines = file.read_text("utf-8").splitlines()
     assert [line for line in lines if len(line) > LONGEST_LINE] == []
 
 
-def test_the_pages_stay_small() -> None:
+def test_the_pages_stay_small():
     assert sum(len(file.read_text("utf-8").splitlines()) for file in SOURCES) <= MOST_LINES
 
 
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_a_line_declares_one_name(file: Path) -> None:
+def test_a_line_declares_one_name(file):
     assert _SEVERAL_NAMES.findall(file.read_text("utf-8")) == []
 
 
-def test_modules_become_one_script() -> None:
+def test_modules_become_one_script():
     modules = {
         "one": "// One.\nexport const A = 1;\n/** Two\n * lines. */\nexport async function b() {}\n",
         "two": 'import {\n  A,\n  b,\n} from "./one.js";\nb(A);\n',

@@ -1,7 +1,5 @@
 """Pairs that only larger tables count: their margins, with the noise of sums."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -17,7 +15,7 @@ def table_of(attributes: tuple[int, ...], scale: float) -> Table:
     return Table(shape, counts, "laplace", scale)
 
 
-def test_margins_are_sums_with_the_variance_of_sums() -> None:
+def test_margins_are_sums_with_the_variance_of_sums():
     table = table_of((0, 1, 2), 3.0)
     pairs = {pair.attributes: pair for pair in pairs_inside([table])}
     assert sorted(pairs) == [(0, 1), (0, 2), (1, 2)]
@@ -26,7 +24,7 @@ def test_margins_are_sums_with_the_variance_of_sums() -> None:
     assert pairs[1, 2].variance == pytest.approx(2 * table.variance)
 
 
-def test_tables_of_their_own_and_precise_margins_come_first() -> None:
+def test_tables_of_their_own_and_precise_margins_come_first():
     tables = [table_of((0, 1), 1.0), table_of((0, 1, 2), 3.0), table_of((1, 2, 3), 3.0)]
     pairs = {pair.attributes: pair for pair in pairs_inside(tables)}
     assert sorted(pairs) == [(0, 2), (1, 2), (1, 3), (2, 3)]

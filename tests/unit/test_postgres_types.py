@@ -1,7 +1,5 @@
 """How values travel to PostgreSQL's clients and back."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from datetime import date, datetime
@@ -33,7 +31,7 @@ VALUES: dict[PgType, st.SearchStrategy[Any]] = {
 
 @pytest.mark.parametrize("format_code", [TEXT_FORMAT, BINARY_FORMAT])
 @given(data=st.data())
-def test_values_come_back_as_they_went(format_code: int, data: st.DataObject) -> None:
+def test_values_come_back_as_they_went(format_code, data):
     kind = data.draw(st.sampled_from(list(VALUES)))
     value = data.draw(VALUES[kind])
     assert decode(encode(value, kind, format_code), kind, format_code) == value
@@ -52,7 +50,7 @@ def test_values_come_back_as_they_went(format_code: int, data: st.DataObject) ->
         (None, t.TEXT, None),
     ],
 )
-def test_texts_are_those_of_postgresql(value: Any, kind: PgType, text: bytes | None) -> None:
+def test_texts_are_those_of_postgresql(value, kind, text):
     assert encode(value, kind, TEXT_FORMAT) == text
 
 
@@ -61,6 +59,6 @@ def test_texts_are_those_of_postgresql(value: Any, kind: PgType, text: bytes | N
     st.sampled_from(list(t.BY_OID.values())),
     st.sampled_from([TEXT_FORMAT, BINARY_FORMAT]),
 )
-def test_any_bytes_are_a_value_or_refused(content: bytes, kind: PgType, format_code: int) -> None:
+def test_any_bytes_are_a_value_or_refused(content, kind, format_code):
     with contextlib.suppress(QueryError):
         decode(content, kind, format_code)

@@ -1,7 +1,5 @@
 """The progress messages of a build."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -23,9 +21,7 @@ SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=99), hv.Integer(name="heig
 @pytest.mark.parametrize(
     "randomness", [Randomness.fresh(), Randomness.from_test_key(b"parts")], ids=["fresh", "test key"]
 )
-def test_noise_is_added_part_by_part_and_says_how_far_it_is(
-    randomness: Randomness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_noise_is_added_part_by_part_and_says_how_far_it_is(randomness, monkeypatch):
     exact, told = np.arange(250) * 1_000, list[tuple[float | None, str]]()
 
     def noisy() -> NDArray[np.int64]:
@@ -42,7 +38,7 @@ def test_noise_is_added_part_by_part_and_says_how_far_it_is(
     )  # the scale is 10; one part left out or taken twice would be off by thousands
 
 
-def test_tables_are_announced() -> None:
+def test_tables_are_announced():
     counts = SparseCounts(SCHEMA, np.array([[1, 2], [3, 4]], np.uint8), np.array([5, 6]))
     told: list[tuple[float | None, str]] = []
     counts.exact_tables(
@@ -54,7 +50,7 @@ def test_tables_are_announced() -> None:
     assert told == [(0.0, tables), (1.0, tables), (0.0, in_boxes), (1.0, in_boxes)]
 
 
-def test_a_build_names_its_stages_in_order() -> None:
+def test_a_build_names_its_stages_in_order():
     rng, told = np.random.default_rng(2), list[str]()
     schema = hv.Schema(
         [hv.Integer(name=name, min=0, max=299) for name in "ab"]

@@ -1,7 +1,5 @@
 """The public face: exactly these names, and values that cannot be changed."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import subprocess
@@ -26,12 +24,12 @@ estimate merge open preview refine
 """.split()  # noqa: SIM905 a list would take a line for each
 
 
-def test_the_public_list_is_this_one() -> None:
+def test_the_public_list_is_this_one():
     assert sorted(hdpview.__all__) == PUBLIC
     assert sorted(dir(hdpview)) == PUBLIC
 
 
-def test_every_public_name_resolves_whatever_is_imported_first() -> None:
+def test_every_public_name_resolves_whatever_is_imported_first():
     """Functions are not hidden by modules of their name."""
     modules = "; ".join(f"import hdpview.{home}" for home in sorted(set(hdpview._HOME.values())))
     names = ", ".join(f"hdpview.{name}" for name in PUBLIC)
@@ -40,13 +38,13 @@ def test_every_public_name_resolves_whatever_is_imported_first() -> None:
         subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
 
 
-def test_unknown_names_are_attribute_errors() -> None:
+def test_unknown_names_are_attribute_errors():
     assert not hasattr(hdpview, "exact_counts")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         hdpview.nothing  # noqa: B018
 
 
-def test_all_errors_are_one_family() -> None:
+def test_all_errors_are_one_family():
     for name in PUBLIC:
         if name.endswith("Error"):
             assert issubclass(getattr(hdpview, name), hdpview.HdpviewError)
@@ -56,7 +54,7 @@ def test_all_errors_are_one_family() -> None:
 SCHEMA = Schema([Integer(name="a", min=0, max=3), Integer(name="b", min=0, max=1)])
 
 
-def test_nothing_of_a_view_can_be_changed() -> None:
+def test_nothing_of_a_view_can_be_changed():
     """Neither a field, nor a method, nor a mapping, nor an array."""
     view = noisy_view(SCHEMA, 1)
     (mixture,) = mixture_view(SCHEMA, 1).parts
@@ -80,12 +78,12 @@ def test_nothing_of_a_view_can_be_changed() -> None:
             array[...] = 0
 
 
-def test_a_manifest_can_be_pickled() -> None:
+def test_a_manifest_can_be_pickled():
     manifest = noisy_view(SCHEMA, 1).manifest
     assert pickle.loads(pickle.dumps(manifest)) == manifest
 
 
-def test_the_number_of_records_told_is_the_one_answered() -> None:
+def test_the_number_of_records_told_is_the_one_answered():
     empty = noisy_view(Schema([Boolean(name="a")]), seed=0, n_cuts=0)
     blocks = dataclasses.replace(empty.blocks, noisy_counts=np.array([-7]))
     below = PView(empty.manifest, (ViewPart(blocks, prior_quality(blocks)),))
@@ -93,7 +91,7 @@ def test_the_number_of_records_told_is_the_one_answered() -> None:
     assert "about 0 records" in repr(below)
 
 
-def test_info_is_a_copy() -> None:
+def test_info_is_a_copy():
     view = noisy_view(SCHEMA, 1)
     before = view.info()
     for value in view.info().values():

@@ -1,7 +1,5 @@
 """The keyed stream: ChaCha20 as the standard has it, one stream per block, and no seed by default."""
 
-from __future__ import annotations
-
 import struct
 from fractions import Fraction
 
@@ -14,14 +12,7 @@ from numpy.typing import NDArray
 
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import Mechanism
-from hdpview.privacy.randomness import (
-    Randomness,
-    chacha20_block,
-    child_keys,
-    draw,
-    draw_many,
-    new_stream,
-)
+from hdpview.privacy.randomness import Randomness, chacha20_block, child_keys, draw, draw_many, new_stream
 
 keys = st.binary(min_size=32, max_size=32)
 
@@ -50,13 +41,13 @@ def children(key: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.ui
 
 @settings(max_examples=100, deadline=None)
 @given(keys, st.integers(0, 2**32 - 1), st.binary(min_size=12, max_size=12))
-def test_chacha20_agrees_with_another_implementation(key: bytes, counter: int, nonce: bytes) -> None:
+def test_chacha20_agrees_with_another_implementation(key, counter, nonce):
     assert our_block(key, counter, nonce) == their_stream(key, counter, nonce, 64)
 
 
 @settings(max_examples=50, deadline=None)
 @given(keys, st.integers(0, 2**20))
-def test_draws_are_the_top_bits_of_the_stream(key: bytes, block: int) -> None:
+def test_draws_are_the_top_bits_of_the_stream(key, block):
     out = np.empty(8)
     draw_many(words(key), block, out)
     stream = words(their_stream(key, block, struct.pack("<III", 1, 0, 0), 64)).tolist()
@@ -68,7 +59,7 @@ def test_draws_are_the_top_bits_of_the_stream(key: bytes, block: int) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(keys)
-def test_draws_in_order_read_on_through_the_stream(key: bytes) -> None:
+def test_draws_in_order_read_on_through_the_stream(key):
     stream, out = new_stream(), np.empty(8)
     for i in range(25):
         found = draw(words(key), i, stream)
@@ -78,12 +69,12 @@ def test_draws_in_order_read_on_through_the_stream(key: bytes) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(keys)
-def test_child_keys_are_the_stream_of_another_nonce(key: bytes) -> None:
+def test_child_keys_are_the_stream_of_another_nonce(key):
     left, right = children(words(key))
     assert left.astype("<u4").tobytes() + right.astype("<u4").tobytes() == their_stream(key, 0, bytes(12), 64)
 
 
-def test_no_two_blocks_share_a_key() -> None:
+def test_no_two_blocks_share_a_key():
     level = [Randomness.from_test_key(b"tree").root_key("partition")]
     seen = {level[0].tobytes()}
     for _ in range(12):
@@ -96,14 +87,14 @@ def test_no_two_blocks_share_a_key() -> None:
     assert len(seen) == 2**13 - 1 + 400
 
 
-def test_keys_differ_by_purpose_and_build_and_only_test_keys_come_again() -> None:
+def test_keys_differ_by_purpose_and_build_and_only_test_keys_come_again():
     builds = [*(Randomness.fresh() for _ in range(100)), *map(Randomness.from_test_key, (b"one", b"two"))]
     assert len({build.root_key(purpose).tobytes() for build in builds for purpose in "ab"}) == 204
     assert (Randomness.from_test_key(b"one").root_key("a") == builds[-2].root_key("a")).all()
     assert [build.is_test for build in builds] == [False] * 100 + [True] * 2
 
 
-def test_the_key_does_not_show() -> None:
+def test_the_key_does_not_show():
     for randomness in (Randomness.fresh(), Randomness.from_test_key(b"hunter2")):
         shown = f"{randomness!r} {randomness} {[randomness]}"
         assert randomness._key.hex() not in shown
@@ -112,7 +103,7 @@ def test_the_key_does_not_show() -> None:
         assert len(repr(randomness)) < 30
 
 
-def test_fresh_noise_does_not_come_from_the_key() -> None:
+def test_fresh_noise_does_not_come_from_the_key():
     zeros, randomness = Exact(np.zeros(64, np.int64)), Randomness.fresh()
     first, second = (
         Mechanism(Fraction(1, 100), randomness).noisy("zeros", zeros, Fraction(1, 100)) for _ in range(2)

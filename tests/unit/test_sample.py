@@ -1,9 +1,6 @@
 """Synthetic records: of the schema's types, repeatable with a seed, and spread as the view says."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,6 @@ from calls import n_calls
 from cells import mixture_view, noiseless_view, noisy_view
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Real, Schema
 from hdpview.errors import QueryError
-from hdpview.pview import PView
 from hdpview.query.interval.statistics import histograms
 
 SCHEMA = Schema(
@@ -33,7 +29,7 @@ N = 200_000
 
 @pytest.mark.parametrize("make", [noisy_view, mixture_view])
 @pytest.mark.parametrize("seed", range(2))
-def test_records_are_spread_as_the_view_says(seed: int, make: Callable[[Schema, int], PView]) -> None:
+def test_records_are_spread_as_the_view_says(seed, make):
     """200,000 records, 6 standard errors, 280 comparisons: one false alarm in 2 million runs."""
     view = make(SCHEMA, seed)
     table = view.sample(N, seed=seed, as_="pyarrow")
@@ -66,7 +62,7 @@ def _codes(column: pa.ChunkedArray, attribute: Attribute) -> NDArray[Any]:
     return np.where(missing, attribute.size - 1, codes)
 
 
-def test_records_have_the_schemas_columns_and_types() -> None:
+def test_records_have_the_schemas_columns_and_types():
     table = noisy_view(SCHEMA, 1).sample(5_000, as_="pyarrow")
     assert table.column_names == list(SCHEMA.names)
     numbers, others = [pa.int64(), pa.int64(), pa.float64()], [pa.timestamp("us"), pa.string(), pa.bool_()]
@@ -77,13 +73,13 @@ def test_records_have_the_schemas_columns_and_types() -> None:
     assert table.column("smoker").null_count > 0
 
 
-def test_a_seed_repeats_the_records_and_none_does_not() -> None:
+def test_a_seed_repeats_the_records_and_none_does_not():
     view = noisy_view(SCHEMA, 2)
     assert view.sample(500, seed=9, as_="pyarrow").equals(view.sample(500, seed=9, as_="pyarrow"))
     assert not view.sample(500, as_="pyarrow").equals(view.sample(500, as_="pyarrow"))
 
 
-def test_only_occupied_cells_are_drawn() -> None:
+def test_only_occupied_cells_are_drawn():
     view = noiseless_view(SCHEMA, np.array([[5, 10, 2, 7, 1, 2]]))
     table = view.sample(1_000, seed=0, as_="pyarrow")
     assert set(table.column("age").to_pylist()) == {2}
@@ -92,7 +88,7 @@ def test_only_occupied_cells_are_drawn() -> None:
     assert {value.strftime("%Y-%m") for value in table.column("day").to_pylist()} == {"2023-08"}
 
 
-def test_values_stay_in_their_bin_where_doubles_are_coarse() -> None:
+def test_values_stay_in_their_bin_where_doubles_are_coarse():
     """At 10¹⁵ doubles lie 1/8 apart; a value of [10¹⁵, 10¹⁵ + 1) is never rounded into the next bin."""
     schema = Schema([Real(name="x", min=1e15, max=1e15 + 4, bins=4)])
     view = noiseless_view(schema, np.zeros((10, 1), np.int64))
@@ -107,19 +103,19 @@ def test_values_stay_in_their_bin_where_doubles_are_coarse() -> None:
         *[(n, None, "integer") for n in (-1, 2.5, True, "many", 10**12)],
     ],
 )
-def test_seeds_and_numbers_of_records_are_checked(n: Any, seed: Any, words: str) -> None:
+def test_seeds_and_numbers_of_records_are_checked(n, seed, words):
     with pytest.raises(QueryError, match=words):
         noisy_view(SCHEMA, 0).sample(n, seed=seed)
 
 
-def test_an_empty_view_has_nothing_to_draw() -> None:
+def test_an_empty_view_has_nothing_to_draw():
     empty = noiseless_view(SCHEMA, np.zeros((0, len(SCHEMA)), np.int64))
     assert empty.sample(0, as_="pyarrow").num_rows == 0
     with pytest.raises(QueryError, match="none can be drawn"):
         empty.sample(1)
 
 
-def test_records_are_not_drawn_one_by_one() -> None:
+def test_records_are_not_drawn_one_by_one():
     """A million records take hardly more calls than ten thousand."""
     wide = Schema([Integer(name=f"a{i}", min=0, max=99) for i in range(15)])
     view = noisy_view(wide, 0, n_cuts=2_000)

@@ -1,17 +1,14 @@
 """The schema: every type of attribute, its file, its labels, and how a wrong one is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Real, Schema
+from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.domain.schema import MAX_SCHEMA_BYTES
 from hdpview.errors import SchemaError
 
@@ -46,7 +43,7 @@ EVERY_TYPE = Schema(
 )
 
 
-def test_every_type_survives_its_files(tmp_path: Path) -> None:
+def test_every_type_survives_its_files(tmp_path):
     EVERY_TYPE.save(tmp_path / "s.toml")
     (tmp_path / "marked.toml").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "s.toml").read_bytes())
     assert Schema.load(tmp_path / "marked.toml") == EVERY_TYPE  # as some editors on Windows write it
@@ -76,19 +73,19 @@ LABELS = [
 
 
 @pytest.mark.parametrize(("attribute", "labels"), LABELS)
-def test_labels_are_what_a_reader_expects(attribute: Attribute, labels: str) -> None:
+def test_labels_are_what_a_reader_expects(attribute, labels):
     assert attribute.labels() == labels.split("|")
     assert attribute.size == len(attribute.labels())
 
 
-def test_bin_places_follow_the_edges() -> None:
+def test_bin_places_follow_the_edges():
     age = Integer(name="x", min=10, max=34, every=10)
     places = [age.bin_of(at) for at in (-5, 10, 15, 20, 30, 32.5, 35, 99, -math.inf, math.inf)]
     assert [i + below for i, below, _ in places] == [0, 0, 0.5, 1, 2, 2.5, 3, 3, 0, 3]
     assert [at for at, (_, _, is_cut) in enumerate(places) if is_cut] == [2, 5]
 
 
-def test_a_place_ever_so_near_to_an_edge_is_no_edge() -> None:
+def test_a_place_ever_so_near_to_an_edge_is_no_edge():
     """One value of a bin of 10^17 cuts it, though its fraction rounds to 0 or 1."""
     wide = Integer(name="x", min=0, max=10**18 - 1, every=10**17)
     assert wide.bin_of(10**17) == (1, 0.0, False)
@@ -106,21 +103,19 @@ def test_a_place_ever_so_near_to_an_edge_is_no_edge() -> None:
         (Category(name="x", values=("a", "b"), other="z", nullable=True), 2, 3),
     ],
 )
-def test_every_undeclared_and_missing_value_has_a_code(
-    attribute: Category, unknown: int, missing: int
-) -> None:
+def test_every_undeclared_and_missing_value_has_a_code(attribute, unknown, missing):
     assert (attribute.unknown_code, attribute.missing_code) == (unknown, missing)
     assert max(unknown, missing) < attribute.size
 
 
-def test_domains_have_up_to_10_to_the_300_cells_counted_exactly() -> None:
+def test_domains_have_up_to_10_to_the_300_cells_counted_exactly():
     digits = [Integer(name=f"a{i}", min=0, max=9) for i in range(301)]
     assert Schema(digits[:300]).n_cells == 10**300
     with pytest.raises(SchemaError, match=r"more than 10\^300 cells\. Leave out attributes"):
         Schema(digits)
 
 
-def test_attributes_of_65536_values_are_the_limit() -> None:
+def test_attributes_of_65536_values_are_the_limit():
     assert Integer(name="x", min=1, max=65_536).size == 65_536
     assert Integer(name="x", min=1, max=65_535, nullable=True).size == 65_536
     assert Category(name="x", values=tuple(map(str, range(65_000)))).size == 65_000
@@ -131,18 +126,18 @@ def test_attributes_of_65536_values_are_the_limit() -> None:
         Category(name="x", values=tuple(map(str, range(65_537))))
 
 
-def test_too_many_attributes_are_refused() -> None:
+def test_too_many_attributes_are_refused():
     with pytest.raises(SchemaError, match=r"can have 1,000 attributes; this one has 1,001"):
         Schema([Integer(name=f"a{i}", min=0, max=0) for i in range(1_001)])
 
 
 @pytest.mark.parametrize(("first", "second"), [("age", "age"), ("age", "AGE"), ("straße", "STRASSE")])
-def test_names_that_sql_cannot_tell_apart_are_refused(first: str, second: str) -> None:
+def test_names_that_sql_cannot_tell_apart_are_refused(first, second):
     with pytest.raises(SchemaError, match=f"'{first}' and '{second}' have the same name"):
         Schema([Boolean(name=first), Boolean(name=second)])
 
 
-def test_names_are_found_by_any_case_and_suggested_when_wrong() -> None:
+def test_names_are_found_by_any_case_and_suggested_when_wrong():
     assert EVERY_TYPE["AGE"].name == "age"
     assert EVERY_TYPE.index("hours") == 1
     with pytest.raises(SchemaError, match=r"Unknown attribute 'incme'\. Did you mean 'income'\?"):
@@ -202,12 +197,12 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("entry", "message"), WRONG)
-def test_wrong_entries_are_refused_with_the_way_out(entry: Any, message: str) -> None:
+def test_wrong_entries_are_refused_with_the_way_out(entry, message):
     with pytest.raises(SchemaError, match=message):
         Schema.from_dict({"attributes": {"x": entry}})
 
 
-def test_numbers_and_arrays_of_numpy_are_those_of_python() -> None:
+def test_numbers_and_arrays_of_numpy_are_those_of_python():
     low, high = np.int64(0), np.float32(9)
     assert Integer(name="x", min=low, max=np.uint8(9)) == Integer(name="x", min=0, max=9)  # type: ignore[arg-type]
     assert Real(name="x", min=low, max=high, bins=np.int32(3)).max == 9.0  # type: ignore[arg-type]
@@ -216,7 +211,7 @@ def test_numbers_and_arrays_of_numpy_are_those_of_python() -> None:
 
 
 @pytest.mark.parametrize("stray", [["age"], [None]])
-def test_schemas_hold_attributes_only(stray: Any) -> None:
+def test_schemas_hold_attributes_only(stray):
     with pytest.raises(SchemaError, match="A schema must be a list of attributes"):
         Schema(stray)
     with pytest.raises(SchemaError, match="A schema must have a table `attributes`"):
@@ -224,7 +219,7 @@ def test_schemas_hold_attributes_only(stray: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, 5, None])
-def test_bad_names_are_refused(name: Any) -> None:
+def test_bad_names_are_refused(name):
     with pytest.raises(SchemaError, match="Attribute names must be texts of 1 to 200 characters"):
         Boolean(name=name)
 
@@ -242,13 +237,13 @@ def test_bad_names_are_refused(name: Any) -> None:
         (b'[attributes.x]\ntype = "datetime"\nmin = 12:00:00\nmax = 2024-01-01\nevery = "1d"', r"be a date"),
     ],
 )
-def test_wrong_files_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_wrong_files_are_refused(tmp_path, content, message):
     (tmp_path / "s.toml").write_bytes(content)
     with pytest.raises(SchemaError, match=message):
         Schema.load(tmp_path / "s.toml")
 
 
-def test_a_missing_or_giant_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_giant_file_is_refused(tmp_path):
     with pytest.raises(SchemaError, match="No such file"):
         Schema.load(tmp_path / "none.toml")
     with pytest.raises(SchemaError, match="Cannot read the schema"):
@@ -259,6 +254,6 @@ def test_a_missing_or_giant_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("zone", "hour"), [("+02:00", "00"), ("", "02")])
-def test_times_with_a_zone_are_moved_to_utc(zone: str, hour: str) -> None:
+def test_times_with_a_zone_are_moved_to_utc(zone, hour):
     day = Datetime(name="x", min=f"2024-01-01T02:00:00{zone}", max="2024-01-02", every="1d")
     assert day.min == f"2024-01-01T{hour}:00:00"

@@ -1,7 +1,5 @@
 """Abbreviations in schema files: presets, lists, files, defaults, labels; and saving files."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import tomllib
@@ -51,13 +49,11 @@ def one(tmp_path: Path, fields: str, above: str = "") -> Any:
             ["[0.5, 1)", "[1, 2)", "[2, 5)", "[5, 10)", "[10, 20]"]),
     ],
 )  # fmt: skip
-def test_bins_are_stated_by_width_number_edges_or_preset(
-    tmp_path: Path, fields: str, labels: list[str]
-) -> None:
+def test_bins_are_stated_by_width_number_edges_or_preset(tmp_path, fields, labels):
     assert one(tmp_path, fields).labels() == labels
 
 
-def test_presets_need_no_bounds(tmp_path: Path) -> None:
+def test_presets_need_no_bounds(tmp_path):
     age = one(tmp_path, 'type = "integer"\nbins = "age"')
     assert (age.labels()[0], age.labels()[-1], age.size) == ("0–4", "85–120", 18)
     share = one(tmp_path, 'type = "real"\nbins = "percent"')
@@ -65,21 +61,21 @@ def test_presets_need_no_bounds(tmp_path: Path) -> None:
     assert one(tmp_path, 'type = "integer"\nbins = "percent"').labels()[-1] == "95–100"
 
 
-def test_a_width_in_decimals_is_exact(tmp_path: Path) -> None:
+def test_a_width_in_decimals_is_exact(tmp_path):
     """0.1 ten times is 1: widths are read as the decimals that were written."""
     assert one(tmp_path, 'type = "real"\nmin = 0\nmax = 1\nevery = 0.1') == Real(
         name="x", min=0, max=1, bins=10
     )
 
 
-def test_lists_are_shared_and_read_from_files(tmp_path: Path) -> None:
+def test_lists_are_shared_and_read_from_files(tmp_path):
     shared = '[lists]\nanswers = ["yes", "no"]\ncodes = "@icd.csv:code"'
     assert one(tmp_path, 'type = "category"\nvalues = "@answers"', shared).values == ("yes", "no")
     assert one(tmp_path, 'type = "category"\nvalues = "@codes"', shared).values[1:] == ("411", "430", "487")
     assert one(tmp_path, 'type = "category"\nvalues = "@icd.csv"').values == ("Heart", "Lungs")
 
 
-def test_groupings_and_aliases_come_from_columns(tmp_path: Path) -> None:
+def test_groupings_and_aliases_come_from_columns(tmp_path):
     code = one(tmp_path, 'type = "category"\nvalues = "@icd.csv:code"\ngroups = ["chapter", "block"]')
     assert code.groups["chapter"] == ("Heart", "Heart", "Heart", "Lungs")
     assert [i for i, block in enumerate(code.groups["block"]) if block == "Ischaemia"] == [0, 1]
@@ -87,7 +83,7 @@ def test_groupings_and_aliases_come_from_columns(tmp_path: Path) -> None:
     assert dict(chapter.spellings()) == {"Heart": 0, "Lungs": 1, "410": 0, "411": 0, "430": 0, "487": 1}
 
 
-def test_defaults_hold_where_nothing_else_is_said(tmp_path: Path) -> None:
+def test_defaults_hold_where_nothing_else_is_said(tmp_path):
     above = '[defaults]\nnullable = true\nother = "rest"'
     assert one(tmp_path, 'type = "category"\nvalues = ["a"]', above).labels() == ["a", "rest", "(missing)"]
     assert not one(tmp_path, 'type = "boolean"\nnullable = false', above).nullable
@@ -108,12 +104,12 @@ def test_defaults_hold_where_nothing_else_is_said(tmp_path: Path) -> None:
         (Integer(name="x", min=10, max=19), 0),
     ],
 )
-def test_missing_values_go_where_the_schema_says(attribute: Any, code: int) -> None:
+def test_missing_values_go_where_the_schema_says(attribute, code):
     assert attribute.missing_code == code
     assert Schema.from_toml(Schema([attribute]).to_toml())["x"].missing_code == code
 
 
-def test_labels_do_not_keep_attributes_apart() -> None:
+def test_labels_do_not_keep_attributes_apart():
     assert Boolean(name="x", label="Smokes") == Boolean(name="x")
     assert Boolean(name="x", missing=True) != Boolean(name="x")
 
@@ -141,7 +137,7 @@ stay = { type = "integer", min = 0, max = 90 }   # days
 """
 
 
-def test_saving_leaves_a_file_that_states_the_same_schema(tmp_path: Path) -> None:
+def test_saving_leaves_a_file_that_states_the_same_schema(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text(COMMENTED)
     before = Schema.load(path)
@@ -183,7 +179,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_words_are_refused_with_line_and_way_out(tmp_path: Path, case: str) -> None:
+def test_wrong_words_are_refused_with_line_and_way_out(tmp_path, case):
     fields, message = WRONG[case]
     (tmp_path / "icd.csv").write_text(ICD)
     (tmp_path / "s.toml").write_text(f"# a comment\n[attributes.x]\n{fields}\n")
@@ -208,25 +204,25 @@ def test_wrong_words_are_refused_with_line_and_way_out(tmp_path: Path, case: str
         ('columns = ["a", "A"]', "must name each column of the file once"),
     ],
 )
-def test_wrong_sources_are_refused_with_the_way_out(source: str, message: str) -> None:
+def test_wrong_sources_are_refused_with_the_way_out(source, message):
     with pytest.raises(SchemaError, match=message):
         Schema.from_toml(f'[source]\n{source}\n[attributes.x]\ntype = "boolean"\n')
 
 
-def test_open_places_of_a_draft_are_named_by_their_lines() -> None:
+def test_open_places_of_a_draft_are_named_by_their_lines():
     text = '[attributes]\nage = { type = "integer", min = ? }\nsex = { type = "category", values = [?] }\n'
     with pytest.raises(SchemaError, match=r"a \? stands in lines 2, 3\. Replace each by what is known"):
         Schema.from_toml(text)
 
 
-def test_a_description_from_elsewhere_reads_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_description_from_elsewhere_reads_no_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "icd.csv").write_text(ICD)
     with pytest.raises(SchemaError, match="values must be a list"):
         Schema.from_dict({"attributes": {"x": {"type": "category", "values": "@icd.csv"}}})
 
 
-def test_the_json_schema_has_the_keys_of_the_code() -> None:
+def test_the_json_schema_has_the_keys_of_the_code():
     also = {"integer": {"bins"}, "real": {"every"}}  # what only a file says
     for kind, keys in _KEYS.items():
         offered = set(JSON_SCHEMA["definitions"][kind]["properties"])
@@ -249,7 +245,7 @@ def test_the_json_schema_has_the_keys_of_the_code() -> None:
         {"type": "integer", "bins": "log"},
     ],
 )  # fmt: skip
-def test_editors_and_the_reader_refuse_the_same(entry: dict[str, Any]) -> None:
+def test_editors_and_the_reader_refuse_the_same(entry):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"attributes": {"x": entry}}, JSON_SCHEMA)
     lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in entry.items())
@@ -257,7 +253,7 @@ def test_editors_and_the_reader_refuse_the_same(entry: dict[str, Any]) -> None:
         Schema.from_toml(f"[attributes.x]\n{lines}\n")
 
 
-def test_the_example_of_the_reference_is_valid(tmp_path: Path) -> None:
+def test_the_example_of_the_reference_is_valid(tmp_path):
     page = (Path(__file__).parents[2] / "docs/schema.md").read_text(encoding="utf-8")
     text = page.split("```toml\n", 1)[1].split("```", 1)[0]
     (tmp_path / "icd9.csv").write_text(ICD)
@@ -270,13 +266,13 @@ def test_the_example_of_the_reference_is_valid(tmp_path: Path) -> None:
     assert (tmp_path / "s.toml").read_text(encoding="utf-8") == text
 
 
-def test_the_reference_names_every_key() -> None:
+def test_the_reference_names_every_key():
     page = (Path(__file__).parents[2] / "docs/schema.md").read_text(encoding="utf-8")
     keys = {*itertools.chain(*_KEYS.values()), *_COMMON_KEYS, *TextFormat.__dataclass_fields__}
     assert not {key for key in keys if f"`{key}" not in page}
 
 
-def test_ranges_of_ordered_categories() -> None:
+def test_ranges_of_ordered_categories():
     from hdpview.errors import QueryError
     from hdpview.query.question.conditions import Condition, between, code_shares, compare
 
@@ -295,6 +291,6 @@ def test_ranges_of_ordered_categories() -> None:
 
 
 @pytest.mark.parametrize("listed", ["[[]]", "[{}]", "5", "[1.5]", '["a", "a"]', "[1, true, 1]"])
-def test_lists_of_something_else_are_refused(listed: str) -> None:
+def test_lists_of_something_else_are_refused(listed):
     with pytest.raises(SchemaError, match=r"line [46]|lists"):
         Schema.from_toml(f'[lists]\nx = {listed}\n\n[attributes.a]\ntype = "category"\nvalues = "@x"\n')

@@ -1,7 +1,5 @@
 """Parts of the SQL layer: refusals and their messages, bins and dates, intervals, names, and hostile text."""
 
-from __future__ import annotations
-
 import re
 from datetime import date, datetime
 from random import Random
@@ -84,19 +82,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("sql", REFUSED)
-def test_what_cannot_be_answered_is_refused_with_the_reason_and_a_way_out(view: PView, sql: str) -> None:
+def test_what_cannot_be_answered_is_refused_with_the_reason_and_a_way_out(view, sql):
     with pytest.raises(QueryError) as refusal:
         run(view, sql)
     assert REFUSED[sql] in str(refusal.value)
     assert len(str(refusal.value)) < 500
 
 
-def test_unknown_dialects_are_refused_by_name(view: PView) -> None:
+def test_unknown_dialects_are_refused_by_name(view):
     with pytest.raises(QueryError, match="Did you mean 'postgres'"):
         run(view, "SELECT COUNT(*) FROM view", dialect="postgress")
 
 
-def test_bins_are_groups_in_their_own_units_and_order(view: PView, codes: np.ndarray) -> None:
+def test_bins_are_groups_in_their_own_units_and_order(view, codes):
     groups = rows(view, "SELECT size, COUNT(*) AS n FROM view GROUP BY size ORDER BY size DESC")
     assert [row["size"] for row in groups][:2] == ["90–99", "80–89"]
     assert [row["n"] for row in groups][::-1] == np.bincount(codes[:, 1], minlength=10).tolist()
@@ -106,7 +104,7 @@ def test_bins_are_groups_in_their_own_units_and_order(view: PView, codes: np.nda
     ] + [None]
 
 
-def test_steps_cut_bins_where_they_have_to(view: PView, codes: np.ndarray) -> None:
+def test_steps_cut_bins_where_they_have_to(view, codes):
     by_bin = np.bincount(codes[:, 2], minlength=11)
     tens = rows(
         view,
@@ -132,7 +130,7 @@ def test_steps_cut_bins_where_they_have_to(view: PView, codes: np.ndarray) -> No
     ]
 
 
-def test_dates_are_grouped_by_the_calendar(view: PView, codes: np.ndarray) -> None:
+def test_dates_are_grouped_by_the_calendar(view, codes):
     by_month = np.bincount(codes[:, 3], minlength=24)
     expected = {
         "year(day)": by_month.reshape(2, 12).sum(axis=1),
@@ -148,7 +146,7 @@ def test_dates_are_grouped_by_the_calendar(view: PView, codes: np.ndarray) -> No
     assert firsts == [2023, datetime(2023, 1, 1), 1, date(2023, 1, 1)]
 
 
-def test_means_of_bins_use_their_middle(view: PView, codes: np.ndarray) -> None:
+def test_means_of_bins_use_their_middle(view, codes):
     mean = rows(view, "SELECT AVG(size) AS s, SUM(pressure) AS p, AVG(day) AS d FROM view")[0]
     assert mean["s"] == pytest.approx((codes[:, 1] * 10 + 4.5).mean())
     known = codes[codes[:, 2] < 10, 2]
@@ -157,7 +155,7 @@ def test_means_of_bins_use_their_middle(view: PView, codes: np.ndarray) -> None:
     assert date(2023, 1, 1) < mean["d"].date() < date(2024, 12, 31)
 
 
-def test_every_aggregate_has_its_interval(view: PView) -> None:
+def test_every_aggregate_has_its_interval(view):
     sql = (
         "SELECT region, COUNT(*) AS n, AVG(age) AS a, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share, "
         "DP_INTERVAL_LOW(COUNT(*)) AS low, DP_INTERVAL_HIGH(COUNT(*)) AS high, CASE WHEN COUNT(*) > 5 "
@@ -181,7 +179,7 @@ def test_every_aggregate_has_its_interval(view: PView) -> None:
         assert 0 <= row["share_lower"] <= row["share_upper"]
 
 
-def test_groups_have_the_intervals_that_single_questions_have() -> None:
+def test_groups_have_the_intervals_that_single_questions_have():
     for seed in range(8):
         noisy = mixture_view(SCHEMA, seed) if seed % 2 else noisy_view(SCHEMA, seed)
         # Not guaranteed ones: a group of an outer bin holds the values beyond it, the question `age = 0` does
@@ -202,7 +200,7 @@ def test_groups_have_the_intervals_that_single_questions_have() -> None:
             assert (upper >= alone.upper - 1e-3).all()
 
 
-def test_columns_have_duckdbs_names_and_none_twice(view: PView) -> None:
+def test_columns_have_duckdbs_names_and_none_twice(view):
     result = run(
         view, "SELECT COUNT(*), COUNT(*), SUM(age), AVG(age), region AS count_lower FROM view GROUP BY region"
     )
@@ -210,27 +208,23 @@ def test_columns_have_duckdbs_names_and_none_twice(view: PView) -> None:
     assert {"count_star()", "count_star()_2", "sum(age)", "avg(age)"} <= set(result.names)
 
 
-def test_results_are_arrow_of_the_datas_own_types(view: PView) -> None:
+def test_results_are_arrow_of_the_datas_own_types(view):
     table = run(
         view, "SELECT age, region, smoker, day, COUNT(*) AS n FROM view GROUP BY ALL LIMIT 5"
     ).to_arrow()
     assert [field.type for field in table.schema] == [
-        pa.int64(),
-        pa.string(),
-        pa.bool_(),
-        pa.date32(),
-        *[pa.float64()] * 3,
-    ]
+        pa.int64(), pa.string(), pa.bool_(), pa.date32(), *[pa.float64()] * 3,
+    ]  # fmt: skip
 
 
-def test_too_many_groups_are_refused(view: PView) -> None:
+def test_too_many_groups_are_refused(view):
     wide = Schema([Integer(name=f"a{i}", min=0, max=99) for i in range(4)])
     big = noiseless_view(wide, np.zeros((1, 4), np.int64))
     with pytest.raises(QueryError, match="100,000,000 groups"):
         run(big, "SELECT a0, a1, a2, a3, COUNT(*) FROM view GROUP BY ALL")
 
 
-def test_a_negative_limit_is_refused(view: PView) -> None:
+def test_a_negative_limit_is_refused(view):
     with pytest.raises(QueryError, match="cannot be negative"):
         run(view, "SELECT COUNT(*) FROM view LIMIT -1")
 
@@ -260,7 +254,7 @@ STATEMENTS = """
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_words_are_answered_or_refused(view: PView, seed: int) -> None:
+def test_random_words_are_answered_or_refused(view, seed):
     random = Random(seed)
     good = STATEMENTS.split(";")[seed].split()
     for _ in range(250):
@@ -276,7 +270,7 @@ def test_random_words_are_answered_or_refused(view: PView, seed: int) -> None:
             continue
 
 
-def test_readings_and_intervals_are_named_by_known_words(view: PView) -> None:
+def test_readings_and_intervals_are_named_by_known_words(view):
     for options in ({"counts": "exact"}, {"interval": "wide"}):
         for aggregate in ("COUNT(*)", "SUM(age)", "AVG(age)", "MEDIAN(age)"):
             with pytest.raises(QueryError, match=r"counts must be|interval must be"):
@@ -284,7 +278,7 @@ def test_readings_and_intervals_are_named_by_known_words(view: PView) -> None:
 
 
 @pytest.mark.parametrize("unit", ["year", "quarter", "month", "week"])
-def test_periods_reach_the_end_of_the_calendar(unit: str) -> None:
+def test_periods_reach_the_end_of_the_calendar(unit):
     """Databases write 9999-12-31 for `never`; the last period of such an axis holds its records."""
     schema = Schema([Datetime(name="until", min="9990-01-01", max="9999-12-31", every="1y")])
     statement = f"SELECT date_trunc('{unit}', until) AS p, COUNT(*) AS n FROM view GROUP BY p"
@@ -293,7 +287,7 @@ def test_periods_reach_the_end_of_the_calendar(unit: str) -> None:
     assert max(row["p"] for row in groups).year == 9999
 
 
-def test_any_name_can_be_written_in_sql() -> None:
+def test_any_name_can_be_written_in_sql():
     keywords = {
         word.lower()
         for word in sqlglot.Dialect.get_or_raise("duckdb").tokenizer_class.KEYWORDS
@@ -316,7 +310,7 @@ def test_any_name_can_be_written_in_sql() -> None:
 
 
 @pytest.mark.parametrize("make", [mixture_view, noisy_view])
-def test_medians_of_nobody_are_null(make: Any) -> None:
+def test_medians_of_nobody_are_null(make):
     groups = rows(
         make(SCHEMA, 3), "SELECT region, MEDIAN(age) AS m FROM view WHERE age > 200 GROUP BY region"
     )
@@ -327,13 +321,13 @@ def test_medians_of_nobody_are_null(make: Any) -> None:
 @pytest.mark.parametrize(
     ("asked", "name"), [("AVG(smoker)", "avg(smoker)"), ("AVG(age > 5)", "avg(age > 5)")]
 )
-def test_the_mean_of_a_truth_value_is_a_rate(view: PView, asked: str, name: str) -> None:
+def test_the_mean_of_a_truth_value_is_a_rate(view, asked, name):
     (row,) = rows(view, f"SELECT {asked} FROM view")
     assert list(row) == [name, f"{name}_lower", f"{name}_upper"]
     assert 0 <= row[f"{name}_lower"] <= row[name] <= row[f"{name}_upper"] <= 1
 
 
-def test_ranks_say_who_else_may_belong(view: PView) -> None:
+def test_ranks_say_who_else_may_belong(view):
     noisy = mixture_view(SCHEMA, 3)
     statement = "SELECT age, COUNT(*) AS n FROM view GROUP BY age ORDER BY n DESC LIMIT 3"
     result = run(noisy, statement, ranks=True)
@@ -347,7 +341,7 @@ def test_ranks_say_who_else_may_belong(view: PView) -> None:
     assert [row["presence"] for row in certain.to_rows()] == [1.0, 1.0]
 
 
-def test_a_condition_on_aggregates_has_a_probability(view: PView) -> None:
+def test_a_condition_on_aggregates_has_a_probability(view):
     more, less = "AVG(age) > 5.2", "AVG(age) <= 5.2"
     (row,) = rows(
         mixture_view(SCHEMA, 3), f"SELECT DP_PROBABILITY({more}) AS p, DP_PROBABILITY({less}) AS q FROM view"
@@ -358,7 +352,7 @@ def test_a_condition_on_aggregates_has_a_probability(view: PView) -> None:
         run(view, "SELECT 1 + DP_PROBABILITY(COUNT(*) > 1) FROM view")
 
 
-def test_a_part_is_never_above_its_whole() -> None:
+def test_a_part_is_never_above_its_whole():
     noisy = mixture_view(SCHEMA, 3)
     nested = ["region = 'North'", "region = 'North' AND age < 3", "region = 'North' AND age < 3 AND smoker"]
     counts = noisy.count_many([None, *nested])
@@ -369,7 +363,7 @@ def test_a_part_is_never_above_its_whole() -> None:
         assert (np.diff(ends, axis=0) <= 1e-9).all()
 
 
-def test_conditions_on_two_attributes_cover_what_their_bins_allow() -> None:
+def test_conditions_on_two_attributes_cover_what_their_bins_allow():
     """The view counts tens; the second number is always one more than the first. Within 2% of the records."""
     early = np.random.default_rng(2).integers(0, 99, 5_000)
     schema = Schema([Integer(name=name, min=0, max=99, every=10) for name in ("early", "late")])
@@ -382,7 +376,7 @@ def test_conditions_on_two_attributes_cover_what_their_bins_allow() -> None:
     assert row["whole_upper"] - row["whole_lower"] < 100 < row["a_upper"] - row["a_lower"]
 
 
-def test_positions_in_bins_are_unknown_in_every_comparison(view: PView) -> None:
+def test_positions_in_bins_are_unknown_in_every_comparison(view):
     """Also where groups are compared, whose records may lie in other bins, and where two bins are cut."""
     (row,) = rows(
         view,
@@ -393,7 +387,7 @@ def test_positions_in_bins_are_unknown_in_every_comparison(view: PView) -> None:
     assert row["at_edges_upper"] > 1
 
 
-def test_positions_in_bins_may_depend_on_the_group() -> None:
+def test_positions_in_bins_may_depend_on_the_group():
     """Values of one group may be lower in their tens than those of the other."""
     schema = Schema([Integer(name="x", min=0, max=99, every=10), Integer(name="k", min=0, max=1)])
     even = noiseless_view(schema, np.array([[i, k] for i in range(10) for k in range(2) for _ in range(50)]))
@@ -408,12 +402,12 @@ def test_positions_in_bins_may_depend_on_the_group() -> None:
     assert (row["n_lower"], row["n_upper"]) == pytest.approx((1000, 1000), abs=1)
 
 
-def test_parts_of_a_bin_that_recurs_in_all_bins_may_hold_all_records_or_none(view: PView) -> None:
+def test_parts_of_a_bin_that_recurs_in_all_bins_may_hold_all_records_or_none(view):
     for row in rows(view, "SELECT size % 10 AS digit, COUNT(*) AS n FROM view GROUP BY 1"):
         assert row["n_lower"] < 0.2 * row["n"] < 5 * row["n"] < row["n_upper"]
 
 
-def test_undeclared_values_may_fall_into_either_branch_of_a_case(view: PView, codes: np.ndarray) -> None:
+def test_undeclared_values_may_fall_into_either_branch_of_a_case(view, codes):
     """The third region is `elsewhere`, the texts that the schema does not list."""
     undeclared = int((codes[:, 4] == 2).sum())
     sql = (
@@ -424,7 +418,7 @@ def test_undeclared_values_may_fall_into_either_branch_of_a_case(view: PView, co
     assert rest["n_lower"] <= rest["n"] - 0.95 * undeclared
 
 
-def test_hours_of_days_are_alike_and_may_hold_what_other_hours_lack() -> None:
+def test_hours_of_days_are_alike_and_may_hold_what_other_hours_lack():
     schema = Schema([Datetime(name="at", min="2024-01-01", max="2024-12-31", every="1d")])
     days = noiseless_view(schema, np.arange(366)[:, None].repeat(40, axis=0))
     hours = rows(days, "SELECT hour(at) AS h, COUNT(*) AS n FROM view GROUP BY 1")
@@ -434,13 +428,13 @@ def test_hours_of_days_are_alike_and_may_hold_what_other_hours_lack() -> None:
         assert hour["n_lower"] < 0.1 * hour["n"] < 3 * hour["n"] < hour["n_upper"]
 
 
-def test_outputs_without_an_interval_say_so(view: PView) -> None:
+def test_outputs_without_an_interval_say_so(view):
     sql = "SELECT COUNT(*) > 3 AS many, ROUND(AVG(age), 1) || ' years' AS t, AVG(age) AS a FROM view"
     result = run(view, sql)
     assert [name in " ".join(result.notes) for name in ("'many'", "'t'", "'a'")] == [True, True, False]
 
 
-def test_quantiles_of_a_cut_bin_allow_for_records_at_its_edge() -> None:
+def test_quantiles_of_a_cut_bin_allow_for_records_at_its_edge():
     """Most values are 0, which the view cannot tell from others in the first bin."""
     schema = Schema([Real(name="x", min=0.0, max=100.0, bins=10), Category(name="k", values=("a", "b"))])
     codes = np.array([[0, 0]] * 60 + [[i, 0] for i in range(1, 10) for _ in range(5)] + [[3, 1]])

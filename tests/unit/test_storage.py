@@ -1,12 +1,9 @@
 """The .pview file: a written view is read back unchanged, and a failed write leaves the old file."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import json
 import os
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -27,7 +24,7 @@ from hdpview.view.file import MANIFEST_KEY
 
 @pytest.mark.parametrize("n_parts", [1, 3])
 @pytest.mark.parametrize("make", [a_view, a_mixture])
-def test_a_view_is_the_same_after_its_file(tmp_path: Path, make: Any, n_parts: int) -> None:
+def test_a_view_is_the_same_after_its_file(tmp_path, make, n_parts):
     views = [make(library_version=str(i)) for i in range(n_parts)]
     view = views[0] if n_parts == 1 else merge(views, overlapping=True)
     view.save(tmp_path / "m.pview")
@@ -57,7 +54,7 @@ def contents(owner: Any) -> list[Any]:
     ]
 
 
-def test_columns_are_inclusive_bounds_in_the_smallest_type(path: Path) -> None:
+def test_columns_are_inclusive_bounds_in_the_smallest_type(path):
     table = pq.read_table(path)
     names = [f"{attribute.name}_{end}" for attribute in SCHEMA for end in ("lo", "hi")]
     assert table.column_names == [*names, "count", "depth"]
@@ -66,7 +63,7 @@ def test_columns_are_inclusive_bounds_in_the_smallest_type(path: Path) -> None:
     assert table["count"].to_pylist() == COUNTS
 
 
-def test_the_manifest_is_in_the_file_once_and_holds_public_facts_only(path: Path) -> None:
+def test_the_manifest_is_in_the_file_once_and_holds_public_facts_only(path):
     assert set(pq.ParquetFile(path).metadata.metadata) == {MANIFEST_KEY}
     content = json.loads(pq.read_schema(path).metadata[MANIFEST_KEY])
     assert {*content} == {*MANIFEST.split()}
@@ -79,7 +76,7 @@ MANIFEST = """format_version library_version created checksum components parts t
     spending method schema"""
 
 
-def test_a_write_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
+def test_a_write_that_cannot_start_leaves_nothing(tmp_path):
     with pytest.raises(ViewFileError, match=r"Cannot write .*: No such file or directory"):
         a_view().save(tmp_path / "missing" / "v.pview")
     (tmp_path / "folder").mkdir()
@@ -96,13 +93,8 @@ def test_a_write_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_full_disk_or_an_interrupt_leaves_the_old_file_and_no_other(
-    path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    place: Any,
-    name: str,
-    problem: BaseException,
-    raised: type[BaseException],
-) -> None:
+    path, monkeypatch, place, name, problem, raised
+):
     before = path.read_bytes()
     monkeypatch.setattr(place, name, Mock(side_effect=problem))
     with pytest.raises(raised, match="No space left" if raised is ViewFileError else None):
@@ -112,7 +104,7 @@ def test_a_full_disk_or_an_interrupt_leaves_the_old_file_and_no_other(
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_file_that_cannot_be_read_back_leaves_the_old_one(path: Path) -> None:
+def test_a_file_that_cannot_be_read_back_leaves_the_old_one(path):
     before = path.read_bytes()
     with patch("hdpview.view.file.read", side_effect=ViewFileError("damaged")), pytest.raises(ViewFileError):
         a_view(library_version="2").save(path)
@@ -120,14 +112,14 @@ def test_a_file_that_cannot_be_read_back_leaves_the_old_one(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_saving_replaces_a_view_and_gives_it_the_usual_rights(path: Path) -> None:
+def test_saving_replaces_a_view_and_gives_it_the_usual_rights(path):
     a_view(library_version="9.9").save(path)
     assert PView.open(path).manifest.library_version == "9.9"
     (path.parent / "other").write_text("")
     assert path.stat().st_mode == (path.parent / "other").stat().st_mode
 
 
-def test_a_view_opens_by_a_name_that_its_locale_cannot_write(path: Path) -> None:
+def test_a_view_opens_by_a_name_that_its_locale_cannot_write(path):
     """As names with an umlaut are in the locale C."""
     odd = path.with_name(os.fsdecode(b"\xfc.pview"))
     path.rename(odd)
@@ -135,7 +127,7 @@ def test_a_view_opens_by_a_name_that_its_locale_cannot_write(path: Path) -> None
     assert PView.open(odd).manifest == a_view().manifest
 
 
-def test_column_names_never_clash() -> None:
+def test_column_names_never_clash():
     names = ["count", "depth", "count_lo", "count_lo_lo", "a", "a_hi"]
     schema = Schema([Boolean(name=name) for name in [*names, "weight", "member", "part", "part_share"]])
     assert len(column_types(schema, "blocks", 2)) == 2 * len(schema) + 3
@@ -144,7 +136,7 @@ def test_column_names_never_clash() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 12), st.sampled_from([0.05, 1.0, 30.0]))
-def test_quantised_shares_add_up_to_one_exactly(seed: int, n_bins: int, n: int, evenness: float) -> None:
+def test_quantised_shares_add_up_to_one_exactly(seed, n_bins, n, evenness):
     rng = np.random.default_rng(seed)
     share = rng.dirichlet(np.full(n_bins, evenness), n).T
     rounded = quantised(share)

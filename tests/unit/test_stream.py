@@ -1,13 +1,10 @@
 """Rows that are read once and scanned often: their storage and its lifetime."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,7 +26,7 @@ OF_AGE = TableShape.of_codes((0,), AGE.sizes)
 
 
 @pytest.mark.parametrize("read", [read_counts, streamed_counts])
-def test_interruption_stops_an_endless_table(read: Callable[..., Any], private_tmp: Path) -> None:
+def test_interruption_stops_an_endless_table(read, private_tmp):
     batch = pa.record_batch({"age": pa.array(range(1000))})
     endless = pa.RecordBatchReader.from_batches(batch.schema, iter(lambda: batch, None))
     polls = iter(range(3))
@@ -42,7 +39,7 @@ def test_interruption_stops_an_endless_table(read: Callable[..., Any], private_t
         pytest.fail("an endless table has ended")
 
 
-def test_interruption_stops_an_endless_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_stops_an_endless_pass(monkeypatch):
     table = pa.table({"age": np.arange(400_000) % 100})
     with streamed_counts(table, AGE, ReadOptions(threads=2)) as counts:
         polls = iter(range(2))
@@ -59,9 +56,7 @@ def test_interruption_stops_an_endless_pass(monkeypatch: pytest.MonkeyPatch) -> 
         assert unprotected(counts.exact_tables([OF_AGE])[0]).tolist() == [4000] * 100
 
 
-def test_rows_past_the_limit_go_to_a_file_without_a_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_rows_past_the_limit_go_to_a_file_without_a_name(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(stream, "_BYTES_IN_MEMORY", 1000)
     table = pa.table({"age": np.arange(400_000) % 100})
@@ -73,7 +68,7 @@ def test_rows_past_the_limit_go_to_a_file_without_a_name(
     assert file.closed
 
 
-def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told(monkeypatch):
     def full(self: StoredRows, rows: Rows) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -85,7 +80,7 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("there was room")
 
 
-def test_batches_are_let_go_of_one_by_one() -> None:
+def test_batches_are_let_go_of_one_by_one():
     """One batch of the source is held at a time, so memory does not grow with the table."""
     alive: list[weakref.ref[Any]] = []
     most = 0
@@ -105,7 +100,7 @@ def test_batches_are_let_go_of_one_by_one() -> None:
     stored.close()
 
 
-def test_a_row_takes_a_byte_or_two_per_code() -> None:
+def test_a_row_takes_a_byte_or_two_per_code():
     assert RowLayout((2, 256, 257, 65_536)).row_bytes == 1 + 1 + 2 + 2
     assert RowLayout((2, 256), has_counts=True).row_bytes == 2 + 8
 
@@ -117,7 +112,7 @@ def test_a_row_takes_a_byte_or_two_per_code() -> None:
         ("hdpview", "Counting occupied cells", "Reading rows"),
     ],
 )
-def test_the_form_that_is_read_follows_from_the_method(method: str, read: str, unread: str) -> None:
+def test_the_form_that_is_read_follows_from_the_method(method, read, unread):
     told: list[str] = []
     hv.build(
         pa.table({"age": [5] * 3000}), AGE, 1.0, method=method, test_key=b"k",
@@ -126,7 +121,7 @@ def test_the_form_that_is_read_follows_from_the_method(method: str, read: str, u
     assert (read in told, unread in told) == (True, False)
 
 
-def test_rows_are_refused_where_cells_are_needed() -> None:
+def test_rows_are_refused_where_cells_are_needed():
     with streamed_counts(pa.table({"age": [5] * 30}), AGE) as counts:
         with pytest.raises(hv.MethodError, match="`reads` must be 'cells'"):
             as_cells(counts)

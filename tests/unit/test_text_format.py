@@ -1,11 +1,8 @@
 """CSV files in practice: separators, decimal commas, encodings, dates, marks, odd lines."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +33,7 @@ def codes(attribute: Attribute, text: TextFormat, *texts: str | None) -> list[in
     return [int(code) for _, code in sorted(counts.exact_codes.tolist())]
 
 
-def test_decimal_commas_and_signs_of_thousands() -> None:
+def test_decimal_commas_and_signs_of_thousands():
     comma = TextFormat(decimal=",")
     assert codes(real, comma, "1,5", " 7,25 ", "3", "-1,0", "2.5", "1,2,3", ",5") == [1, 7, 3, 0, 10, 10, 0]
     grouped = TextFormat(decimal=",", thousands=".")
@@ -46,7 +43,7 @@ def test_decimal_commas_and_signs_of_thousands() -> None:
     assert codes(whole, comma, "7,9", "7") == [7, 7]
 
 
-def test_dates_in_declared_formats() -> None:
+def test_dates_in_declared_formats():
     text = TextFormat(dates=("%d.%m.%Y", "%m/%d/%y", "%d-%b-%Y"))
     read = "03.01.2020|3.1.2020|01/03/20|3-Jan-2020|03-January-2020|2020-01-03| 03.01.2020 "
     assert set(codes(days, text, *read.split("|"))) == {2}
@@ -54,20 +51,20 @@ def test_dates_in_declared_formats() -> None:
     assert set(codes(days, text, *unread.split("|"))) == {days.missing_code}
 
 
-def test_times_of_both_clocks() -> None:
+def test_times_of_both_clocks():
     text = TextFormat(dates=("%m/%d/%Y %I:%M %p", "%d.%m.%Y %H:%M:%S"))
     read = "1/3/2020 12:05 AM|01/03/2020 1:05 pm|01/03/2020 12:00 p.m.|3.1.2020 23:59:59|3.1.2020 7:00:00"
     assert codes(hours, text, *read.split("|")) == [0, 13, 12, 23, 7]
     assert codes(hours, text, "1/3/2020 13:05 PM", "3.1.2020 24:00:01", "1/3/2020 0:05 AM") == [24] * 3
 
 
-def test_two_digit_years_have_a_century() -> None:
+def test_two_digit_years_have_a_century():
     century = Datetime(name="x", min="1900-01-01", max="2099-12-31", every="1y")
     text = TextFormat(dates=("%d.%m.%y",))
     assert codes(century, text, "01.01.68", "01.01.69", "01.01.00") == [168, 69, 100]
 
 
-def test_marks_for_missing_values() -> None:
+def test_marks_for_missing_values():
     text = TextFormat(missing=("?", "NA", "-9"))
     assert codes(whole, text, "?", " NA ", "-9", "na", "5") == [10, 10, 10, 10, 5]
     assert codes(bands, text, "?", "NA", "low", "zzz", "") == [3, 3, 0, 2, 3]
@@ -75,7 +72,7 @@ def test_marks_for_missing_values() -> None:
     assert codes(Integer(name="x", min=0, max=9, missing=4), text, "?", "", "x", "7") == [4, 4, 4, 7]
 
 
-def test_aliases_count_as_their_values() -> None:
+def test_aliases_count_as_their_values():
     assert codes(bands, TextFormat(), "L", "low", "1", "l", "high") == [0, 0, 0, 2, 1]
     many = {"low": tuple(f"L{i}" for i in range(200))}
     long = Category(name="x", values=("low", "high"), aliases=many, other="rest")
@@ -84,7 +81,7 @@ def test_aliases_count_as_their_values() -> None:
     assert sorted(zip(numbers.exact_codes[:, 0], numbers.exact_counts, strict=True)) == [(0, 2), (2, 1)]
 
 
-def test_unequal_bins_of_whole_numbers() -> None:
+def test_unequal_bins_of_whole_numbers():
     bins = Integer(name="x", explicit_edges=(0, 1, 5, 10), nullable=True)
     texts = ("-3", "0", "1", "4", "5", "9", "10", "99", "4.9", None)
     assert codes(bins, TextFormat(), *texts) == [0, 0, 1, 1, 2, 2, 2, 2, 1, 3]
@@ -106,14 +103,14 @@ cities = Category(name="Größe", values=("Köln", "Łódź"), other="other", nu
     ("encoding", "known"), [("cp1252", 1), ("latin-1", 1), ("utf-16", 2), ("utf-8", 2), ("iso8859-2", 2)]
 )
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".csv.zst"])
-def test_encodings(tmp_path: Path, encoding: str, known: int, suffix: str) -> None:
+def test_encodings(tmp_path, encoding, known, suffix):
     lines = ["Größe;y", "Köln;1", "Łódź;2"][: 1 + known]
     content = "\r\n".join(lines).encode(encoding)
     found = cells(tmp_path / f"a{suffix}", content, TextFormat(separator=";", encoding=encoding), cities)
     assert found == {(code,): 1 for code in range(known)}
 
 
-def test_bytes_of_another_encoding_lose_no_line(tmp_path: Path) -> None:
+def test_bytes_of_another_encoding_lose_no_line(tmp_path):
     y = Integer(name="y", min=0, max=9, nullable=True)
     content = b"x,y\nlow,1\n" + b"K\xf6ln,2\n\xff\xfe,\xff\n" + b"high,3\n"
     expected = {(0, 1): 1, (2, 2): 1, (2, 10): 1, (1, 3): 1}
@@ -122,9 +119,7 @@ def test_bytes_of_another_encoding_lose_no_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
-def test_only_overlong_lines_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: bytes, suffix: str
-) -> None:
+def test_only_overlong_lines_are_left_out(tmp_path, monkeypatch, ending, suffix):
     monkeypatch.setattr(files, "LONGEST_LINE", 50)
     fields = [b"1" * 40, b"2" * 80, b'"' + b"3" * 400 + b'"', b"4" * 47, b"5"]
     lines = [b"x,y", *(b"low," + field for field in fields), b"high," + b"6" * 50]
@@ -136,18 +131,18 @@ def test_only_overlong_lines_are_left_out(
 @given(
     st.lists(st.binary(max_size=6).filter(lambda line: not set(line) & set(b'\r\n"')), min_size=1, max_size=8)
 )
-def test_every_line_is_counted_once(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
+def test_every_line_is_counted_once(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("lines") / "a.csv"
     content = b"x,y\n" + b"".join(b"a" + line + b"\n" for line in lines)
     assert sum(cells(path, content, TextFormat(separator=","), bands).values()) == len(lines)
 
 
-def test_quotes_mean_nothing_where_the_schema_says_so(tmp_path: Path) -> None:
+def test_quotes_mean_nothing_where_the_schema_says_so(tmp_path):
     content = b'x,y\nlow,"1\nhigh,2\n'
     assert sum(cells(tmp_path / "a.csv", content, TextFormat(quote=""), bands).values()) == 2
 
 
-def test_files_without_a_header_line(tmp_path: Path) -> None:
+def test_files_without_a_header_line(tmp_path):
     text = TextFormat(columns=("x", "y"))
     assert cells(tmp_path / "a.csv", b"low,1\nhigh,2\n", text, bands) == {(0,): 1, (1,): 1}
 
@@ -161,9 +156,7 @@ def test_files_without_a_header_line(tmp_path: Path) -> None:
         (b"", {}, r"no header line.*\[source\] columns"),
     ],
 )
-def test_headers_that_do_not_fit_are_refused(
-    tmp_path: Path, content: bytes, text: dict[str, Any], words: str
-) -> None:
+def test_headers_that_do_not_fit_are_refused(tmp_path, content, text, words):
     path = tmp_path / "a.csv"
     path.write_bytes(content)
     for look in (

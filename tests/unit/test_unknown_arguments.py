@@ -1,10 +1,6 @@
 """An argument that nobody takes is an error, wherever settings of a method may be given."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,7 +19,7 @@ CALLS = {
 
 @pytest.mark.parametrize("method", ["hdpview", hv.Hdpview()])
 @pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
-def test_an_unknown_argument_is_refused(call: Callable[..., Any], method: Any) -> None:
+def test_an_unknown_argument_is_refused(call, method):
     with pytest.raises(hv.MethodError, match="Unknown argument 'colour'"):
         call(method=method, colour=1)
 
@@ -38,6 +34,6 @@ def test_an_unknown_argument_is_refused(call: Callable[..., Any], method: Any) -
         (None, {}, "method must be one of mixture, hdpview, or a method object, not None"),
     ],
 )
-def test_methods_and_settings_are_checked(method: Any, settings: dict[str, Any], words: str) -> None:
+def test_methods_and_settings_are_checked(method, settings, words):
     with pytest.raises(hv.MethodError, match=words):
         CALLS["build"](method=method, **settings)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hdpview_bench.datasets import dataset_title
-from hdpview_bench.published import (
-    AVERAGE_RELATIVE_RMSE,
-    GOWALLA,
-    JM1_BLOCKS_OF_PRIVTREE,
-    METHOD_NAMES,
-)
+from hdpview_bench.published import AVERAGE_RELATIVE_RMSE, GOWALLA, JM1_BLOCKS_OF_PRIVTREE, METHOD_NAMES
 
 Row = Mapping[str, Any]
 RIVALS = ("identity", "privtree", "hdmm", "privbayes", "dawa")
-_MANY_ATTRIBUTES = ("jm1", "adult")
 _WIDE = ("marginal-3", "prefix-3d", "random-3d", "random-4d")
 
 
@@ -27,8 +21,8 @@ class Claim:
     """A claim of the paper in our words, and the evidence. holds: None if nothing relevant was measured."""
 
     text: str
-    holds: bool | None
-    evidence: str
+    holds: bool | None = None
+    evidence: str = "not measured in this run"
 
 
 def number(value: float | None) -> str:
@@ -66,26 +60,64 @@ def averages(rows: Sequence[Row]) -> dict[str, float]:
 def judge(
     main: Sequence[Row], cuts: Sequence[Row], growth: Sequence[Row], at_map: Sequence[Row]
 ) -> list[Claim]:
-    """Check all claims about the comparison."""
-    judges: list[Callable[[Sequence[Row]], Claim]] = [
-        _least_on_average,
-        _privtree_falls,
-        _privtree_on_phoneme,
-        _hdmm_falls,
+    """Check all claims about the comparison, in the paper's order."""
+    return [
+        _least_on_average(main),
+        *(_compared(main, *claim) for claim in _COMPARED[:3]),
+        _dawa_is_worse(main),
+        *(_compared(main, *claim) for claim in _COMPARED[3:]),
+        _fewer_blocks(main),
+        _controlled_cuts(cuts),
+        _growing(growth),
+        _map(at_map),
     ]
-    judges += [_dawa_is_worse, _privbayes_is_worse, _privbayes_on_adult, _fewer_blocks]
-    return [*(one(main) for one in judges), _controlled_cuts(cuts), _growing(growth), _map(at_map)]
 
 
-def _compared(text: str, ratios: Sequence[float], above: bool, what: str) -> Claim:
+# Claims that a rival's relative error is above 1 on average, or below: the claim, whether it is above, the
+# rival where it is compared, and the rows that count.
+_COMPARED: tuple[tuple[str, bool, str, dict[str, str | Sequence[str]]], ...] = (
+    (
+        "PrivTree's accuracy drops drastically on Jm1, which has 22 attributes.",
+        True,
+        "PrivTree on Jm1",
+        {"method": "privtree", "dataset": "jm1"},
+    ),
+    (
+        "PrivTree is more accurate than HDPView on Phoneme.",
+        False,
+        "PrivTree on Phoneme",
+        {"method": "privtree", "dataset": "phoneme"},
+    ),
+    (
+        "HDMM is poor at questions on three or four attributes of Jm1 and Adult.",
+        True,
+        "HDMM there",
+        {"method": "hdmm", "dataset": ("jm1", "adult"), "workload": _WIDE},
+    ),
+    (
+        "HDPView is a little more accurate than PrivBayes in many cases.",
+        True,
+        "PrivBayes on all datasets",
+        {"method": "privbayes"},
+    ),
+    (
+        "On Adult PrivBayes is slightly more accurate than HDPView.",
+        False,
+        "PrivBayes on Adult",
+        {"method": "privbayes", "dataset": "adult"},
+    ),
+)
+
+
+def _compared(
+    rows: Sequence[Row], text: str, above: bool, what: str, only: Mapping[str, str | Sequence[str]]
+) -> Claim:
     """A claim that relative errors are above (or below) 1 on average."""
+    ratios = relative(rows, **only)
     if not ratios:
-        return Claim(text, None, "not measured in this run")
-    mean, share = statistics.fmean(ratios), sum(x > 1 for x in ratios)
-    evidence = (
-        f"{what}: {number(mean)} times HDPView's error on average, larger in {share} of {len(ratios)} "
-        "workloads"
-    )
+        return Claim(text)
+    mean, share = statistics.fmean(ratios), f"{sum(x > 1 for x in ratios)} of {len(ratios)}"
+    evidence = f"{what}: {number(mean)} times HDPView's error on average, larger in {share} workloads"
     return Claim(text, (mean > 1) == above, evidence)
 
 
@@ -93,102 +125,48 @@ def _least_on_average(rows: Sequence[Row]) -> Claim:
     means = {method: mean for method, mean in averages(rows).items() if method in RIVALS}
     text = "HDPView has the lowest average relative RMSE of the paper's methods."
     if not means:
-        return Claim(text, None, "not measured in this run")
-    figures = ", ".join(
+        return Claim(text)
+    told = ", ".join(
         f"{METHOD_NAMES[m]} {number(x)} (paper: {number(AVERAGE_RELATIVE_RMSE.get(m))})"
         for m, x in means.items()
     )
-    better = [METHOD_NAMES[method] for method, mean in means.items() if mean < 1]
-    return Claim(
-        text,
-        not better,
-        f"relative to HDPView's 1: {figures}"
-        + (f"; lower than HDPView: {', '.join(better)}" if better else ""),
-    )
-
-
-def _privtree_falls(rows: Sequence[Row]) -> Claim:
-    ratios = relative(rows, method="privtree", dataset="jm1")
-    return _compared(
-        "PrivTree's accuracy drops drastically on Jm1, which has 22 attributes.",
-        ratios,
-        True,
-        "PrivTree on Jm1",
-    )
-
-
-def _privtree_on_phoneme(rows: Sequence[Row]) -> Claim:
-    ratios = relative(rows, method="privtree", dataset="phoneme")
-    return _compared(
-        "PrivTree is more accurate than HDPView on Phoneme.", ratios, False, "PrivTree on Phoneme"
-    )
-
-
-def _hdmm_falls(rows: Sequence[Row]) -> Claim:
-    ratios = relative(rows, method="hdmm", dataset=_MANY_ATTRIBUTES, workload=_WIDE)
-    return _compared(
-        "HDMM is poor at questions on three or four attributes of Jm1 and Adult.", ratios, True, "HDMM there"
-    )
+    better = ", ".join(METHOD_NAMES[method] for method, mean in means.items() if mean < 1)
+    told += f"; lower than HDPView: {better}" if better else ""
+    return Claim(text, not better, f"relative to HDPView's 1: {told}")
 
 
 def _dawa_is_worse(rows: Sequence[Row]) -> Claim:
     text = "DAWA's partitioning leads to larger errors than HDPView's and PrivTree's."
-    dawa = relative(rows, method="dawa")
-    datasets = sorted(
-        {row["dataset"] for row in chosen(rows, method="dawa") if row["relative_rmse"] is not None}
-    )
-    privtree = relative(rows, method="privtree", dataset=datasets)
+    measured = [row for row in chosen(rows, method="dawa") if row["relative_rmse"] is not None]
+    datasets = sorted({row["dataset"] for row in measured})
+    dawa, privtree = relative(measured), relative(rows, method="privtree", dataset=datasets)
     if not dawa or not privtree:
-        return Claim(text, None, "not measured in this run")
+        return Claim(text)
     means = statistics.fmean(dawa), statistics.fmean(privtree)
-    names = ", ".join(dataset_title(name) for name in datasets)
-    return Claim(
-        text,
-        means[0] > max(1.0, means[1]),
-        f"on {names}: DAWA {number(means[0])}, PrivTree {number(means[1])}, HDPView 1",
-    )
-
-
-def _privbayes_is_worse(rows: Sequence[Row]) -> Claim:
-    ratios = relative(rows, method="privbayes")
-    return _compared(
-        "HDPView is a little more accurate than PrivBayes in many cases.",
-        ratios,
-        True,
-        "PrivBayes on all datasets",
-    )
-
-
-def _privbayes_on_adult(rows: Sequence[Row]) -> Claim:
-    ratios = relative(rows, method="privbayes", dataset="adult")
-    return _compared(
-        "On Adult PrivBayes is slightly more accurate than HDPView.", ratios, False, "PrivBayes on Adult"
-    )
+    names = ", ".join(map(dataset_title, datasets))
+    evidence = f"on {names}: DAWA {number(means[0])}, PrivTree {number(means[1])}, HDPView 1"
+    return Claim(text, means[0] > max(1.0, means[1]), evidence)
 
 
 def blocks_of(rows: Sequence[Row], dataset: str, method: str) -> float | None:
     """Mean number of blocks of a method on a dataset."""
-    numbers = [row["blocks"] for row in chosen(rows, dataset=dataset, method=method) if row["blocks"]]
-    return numbers[0] if numbers else None
+    return next(
+        (row["blocks"] for row in chosen(rows, dataset=dataset, method=method) if row["blocks"]), None
+    )
 
 
 def _fewer_blocks(rows: Sequence[Row]) -> Claim:
-    text = (
-        f"PrivTree makes many more blocks than HDPView, on Jm1 {number(JM1_BLOCKS_OF_PRIVTREE)} times as "
-        "many."
-    )
+    times = number(JM1_BLOCKS_OF_PRIVTREE)
+    text = f"PrivTree makes many more blocks than HDPView, on Jm1 {times} times as many."
     ratios = {}
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         ours, theirs = blocks_of(rows, dataset, "hdpview"), blocks_of(rows, dataset, "privtree")
         if ours and theirs:
             ratios[dataset_title(dataset)] = theirs / ours
     if not ratios:
-        return Claim(text, None, "not measured in this run")
-    return Claim(
-        text,
-        min(ratios.values()) > 1,
-        "times as many: " + ", ".join(f"{name} {number(x)}" for name, x in ratios.items()),
-    )
+        return Claim(text)
+    told = ", ".join(f"{name} {number(x)}" for name, x in ratios.items())
+    return Claim(text, min(ratios.values()) > 1, f"times as many: {told}")
 
 
 def _controlled_cuts(rows: Sequence[Row]) -> Claim:
@@ -198,34 +176,25 @@ def _controlled_cuts(rows: Sequence[Row]) -> Claim:
     )
     trees = [row for row in rows if row["method"].startswith("privtree") and row["relative_rmse"] is not None]
     if not trees:
-        return Claim(text, None, "not measured in this run")
-    best = [
-        min(chosen(trees, dataset=name), key=lambda row: row["rmse"])
-        for name in dict.fromkeys(row["dataset"] for row in trees)
-    ]
+        return Claim(text)
+    datasets = dict.fromkeys(row["dataset"] for row in trees)
+    best = (min(chosen(trees, dataset=name), key=lambda row: row["rmse"]) for name in datasets)
     told = ", ".join(
         f"{row['method'].split('=')[-1]} on {row['dataset']} ({number(row['relative_rmse'])} times "
         "HDPView's error)"
         for row in best
     )
-    return Claim(
-        text,
-        all(row["relative_rmse"] > 1 for row in trees),
-        f"PrivTree is at its best with this many attributes at a time: {told}",
-    )
+    evidence = f"PrivTree is at its best with this many attributes at a time: {told}"
+    return Claim(text, all(row["relative_rmse"] > 1 for row in trees), evidence)
 
 
 def _growing(rows: Sequence[Row]) -> Claim:
     text = (
         "As attributes are added to Adult, HDPView starts ahead of PrivBayes and PrivBayes then gains on it."
     )
-    growing = [
-        row["relative_rmse"]
-        for row in chosen(rows, method="privbayes", workload="random-2d")
-        if row["relative_rmse"] is not None
-    ]
+    growing = relative(rows, method="privbayes", workload="random-2d")
     if len(growing) < 2:
-        return Claim(text, None, "not measured in this run")
+        return Claim(text)
     evidence = (
         f"PrivBayes' relative RMSE of random 2-D ranges goes from {number(growing[0])} with the fewest to "
         f"{number(growing[-1])} with all"
@@ -234,15 +203,16 @@ def _growing(rows: Sequence[Row]) -> Claim:
 
 
 def _map(rows: Sequence[Row]) -> Claim:
+    ours, theirs = GOWALLA["hdpview"], GOWALLA["privtree"]
     text = (
-        f"On two attributes (Gowalla) HDPView makes fewer blocks ({GOWALLA['hdpview'][0]:,} against "
-        f"{GOWALLA['privtree'][0]:,}) "
-        f"and larger errors ({GOWALLA['hdpview'][1]} against {GOWALLA['privtree'][1]}) than PrivTree."
+        f"On two attributes (Gowalla) HDPView makes fewer blocks ({ours[0]:,} against {theirs[0]:,}) "
+        f"and larger errors ({ours[1]} against {theirs[1]}) than PrivTree."
     )
     measured = {row["method"]: row for row in rows if row["rmse"] is not None}
     if not {"hdpview", "privtree"} <= set(measured):
-        return Claim(text, None, "not measured in this run")
-    ours, theirs = measured["hdpview"], measured["privtree"]
-    blocks, errors = ([number(row[key]) for row in (ours, theirs)] for key in ("blocks", "rmse"))
-    evidence = f"on {ours['dataset']}: {' against '.join(blocks)} blocks, RMSE {' against '.join(errors)}"
-    return Claim(text, ours["blocks"] < theirs["blocks"] and ours["rmse"] > theirs["rmse"], evidence)
+        return Claim(text)
+    both = measured["hdpview"], measured["privtree"]
+    blocks, errors = ([row[key] for row in both] for key in ("blocks", "rmse"))
+    told = [" against ".join(map(number, pair)) for pair in (blocks, errors)]
+    evidence = f"on {both[0]['dataset']}: {told[0]} blocks, RMSE {told[1]}"
+    return Claim(text, blocks[0] < blocks[1] and errors[0] > errors[1], evidence)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Above this epsilon a build asks: an attacker could become more than 99% sure that a record is present.
 LARGE_EPSILON = 5
+# Options that the library takes as they are.
+_PASSED_ON = "count delta engine max_rows memory_limit method privacy_unit resume table threads"
 
 
 def build(
@@ -59,24 +61,7 @@ def build(
 
     Example: hdpview build adult.parquet --schema adult.toml --epsilon 1.0 -o adult.pview
     """
-    options: dict[str, Any] = {
-        "ledger": False if no_ledger else ledger,
-        "table": table,
-        "test_key": None if test_key is None else test_key.encode(),
-        "accept_losses": accept_losses or yes,
-        "delta": delta,
-        "method": method,
-        "engine": engine,
-        "resume": resume,
-        "threads": threads,
-        "privacy_unit": privacy_unit,
-        "max_rows": max_rows,
-        "no_person": no_person or (),
-        "count": count,
-        "people": people or (),
-        "memory_limit": memory_limit,
-        **({"focus": [tuple(output.names_in(names)) for names in focus]} if focus else {}),
-    }
+    options = _options(locals())
     from hdpview.build import build as build_view
     from hdpview.domain import Schema
     from hdpview.privacy.budget import exact_epsilon
@@ -119,6 +104,7 @@ def refine(
 
     Example: hdpview refine adult.pview --data adult.parquet --epsilon 0.5 --focus age,hours -o finer.pview
     """
+    options = _options(locals())
     from hdpview.pview import PView
     from hdpview.refine import refine as refine_view
     from hdpview.view.save import Saver
@@ -127,21 +113,22 @@ def refine(
     saver = Saver(output_path)
     saver.check(force)
     coarse = PView.open(view)
-    options: dict[str, Any] = {
-        "focus": [tuple(output.names_in(names)) for names in focus or ()],
-        "ledger": False if no_ledger else ledger,
-        "table": table or coarse.manifest.table,
-        "test_key": None if test_key is None else test_key.encode(),
-        "engine": engine,
-        "threads": threads,
-        "memory_limit": memory_limit,
-        "accept_losses": accept_losses,
-        "resume": resume,
-        "no_person": no_person or (),
-        "wishes": None if wishes is None else Wishes.load(wishes),
-    }
+    options["table"] = table or coarse.manifest.table
+    options["wishes"] = None if wishes is None else Wishes.load(wishes)
     finer = build_and_save(saver, partial(refine_view, coarse, data, epsilon), options)
     output.wrote(output_path, f"\n{finer!r}")
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a command in the form of `hdpview.build` and `hdpview.refine`."""
+    options = {name: given[name] for name in _PASSED_ON.split() if name in given}
+    options |= {name: given[name] or () for name in ("no_person", "people") if name in given}
+    options["ledger"] = False if given["no_ledger"] else given["ledger"]
+    options["test_key"] = given["test_key"] and given["test_key"].encode()
+    options["accept_losses"] = given["accept_losses"] or given.get("yes", False)
+    if given["focus"]:
+        options["focus"] = [tuple(output.names_in(names)) for names in given["focus"]]
+    return options
 
 
 def build_and_save(saver: Saver, make: Callable[..., PView], options: dict[str, Any]) -> PView:
@@ -176,15 +163,9 @@ def _print_built(view: PView, output_path: Path, format: output.JsonOrTable) -> 
 
     findings = view.diagnosis()
     if format == "json":
+        file = {"view": str(output_path), "bytes": output_path.stat().st_size}
         diagnosis = [dataclasses.asdict(finding) for finding in findings]
-        output.print_json(
-            {
-                "view": str(output_path),
-                "bytes": output_path.stat().st_size,
-                **view.info(),
-                "diagnosis": diagnosis,
-            }
-        )
+        output.print_json({**file, **view.info(), "diagnosis": diagnosis})
         return
     output.wrote(output_path, f"\n{view!r}")
     for sentence in in_brief(findings):

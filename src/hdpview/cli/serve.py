@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ import typer
 from hdpview.cli import output
 from hdpview.cli.options import Data, Host, LedgerFile, NoOpen, Port, TableName, View, Views, option
 from hdpview.errors import ViewFileError
+from hdpview.explore.listening import bound_socket
 from hdpview.machine import LOOPBACK_ADDRESSES
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def explore(
         from hdpview.explore.page_answers import warm_up
         from hdpview.explore.page_server import LOOPBACK, create_app
 
-        with listening(host, port) as listener:
+        with bound_socket(host, port) as listener:
             _prepare(lambda: warm_up(opened.values()))
             app = create_app(opened, token, LOOPBACK if host in LOOPBACK_ADDRESSES else ("*",))
             threading.Thread(target=app.state.start_statements, daemon=True).start()
@@ -186,7 +186,7 @@ def curate(
     from hdpview.curate.server import create_app
 
     curation, token = Curation(data, folder, ledger, table), secrets.token_urlsafe(24)
-    with listening("127.0.0.1", port) as listener:
+    with bound_socket("127.0.0.1", port) as listener:
         app = create_app(curation, token)
         with app.state.opened.stack:
             run_app(app, listener, f"Curating {curation.table}", token, no_open)
@@ -199,23 +199,6 @@ def end_build(job: BuildJob) -> None:
         job.cancel()
         job.wait()
         typer.secho(job.message or "The view was built.", fg="yellow", err=True)
-
-
-@contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket bound to an address. A port in use raises an error with a remedy."""
-    import socket
-
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OSError as problem:
-            raise ViewFileError(
-                f"Cannot listen on {host}:{port}: {problem.strerror}. Try another --port, or 0 for a free "
-                "one."
-            ) from None
-        yield listener
 
 
 def run_app(app: FastAPI, listener: socket.socket, what: str, token: str | None, no_open: bool) -> None:

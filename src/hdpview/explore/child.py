@@ -59,8 +59,8 @@ class Pool:
             self._idle.put(child)
 
     def start(self) -> None:
-        """Start all processes before the first call."""
-        starts = [threading.Thread(target=child.start) for child in self._children]
+        """Start all processes that do not run yet, side by side."""
+        starts = [threading.Thread(target=child.start) for child in self._children if not child.is_running]
         for start in starts:
             start.start()
         for start in starts:
@@ -91,6 +91,10 @@ class Child:
         self._recipe = (module, name, arguments)
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
 
     def start(self) -> None:
         """Create the object before the first call."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 import uvicorn
 
 from hdpview.errors import ViewFileError
+from hdpview.explore.listening import bound_socket
 from hdpview.explore.page_answers import warm_up
 from hdpview.explore.page_server import create_app
 from hdpview.pview import PView
@@ -24,12 +24,7 @@ class Explorer:
 
     def __init__(self, views: Mapping[str, PView], port: int, height: int) -> None:
         warm_up(views.values())
-        try:
-            self._listener = socket.create_server(("127.0.0.1", port))
-        except OSError as problem:
-            raise ViewFileError(
-                f"Cannot listen on port {port}: {problem.strerror}. Name another, or 0 for a free one."
-            ) from None
+        self._listener = bound_socket("127.0.0.1", port)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/"
         self._height = height
         config = uvicorn.Config(

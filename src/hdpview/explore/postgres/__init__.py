@@ -10,9 +10,9 @@ statements      the statements of a text, and the forms of those that are not qu
 catalog/        pg_catalog, information_schema and synthetic records, answered by DuckDB
 answerer        questions answered, in a child process: by a view or by the catalogue
 commands        the state of a session, and what each statement does to it (copying)
-wire            messages to and from a socket
+wire            messages to and from a socket, limited in length and time
 scram, login    passwords, without either side sending one; who is let in
-client_session  one client from its first message to its last
+client_session  one client from its first message to its last, in a thread of its own
 listener        the listening socket, its limits, TLS and the child processes
 """
 

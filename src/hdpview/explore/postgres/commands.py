@@ -1,32 +1,38 @@
-"""The state of a session, and the effect of each kind of statement on it: answers, settings, transactions."""
+"""The state of a session, and the effect of each kind of statement on it: answers, settings, transactions,
+cursors.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import Any, TypeVar
 
+from hdpview.explore.postgres import statements
 from hdpview.explore.postgres.answerer import Description, ResultSet
 from hdpview.explore.postgres.catalog.catalogue import SessionFacts
 from hdpview.explore.postgres.copying import Copy
 from hdpview.explore.postgres.settings import AnswerOptions, checked_setting, first_values
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
-from hdpview.explore.postgres.statements import REPORTED, Statement, setting_name
-from hdpview.explore.postgres.types import OutputColumn
+from hdpview.explore.postgres.statements import REPORTED, Statement, plain_name, setting_name
+from hdpview.explore.postgres.types import TEXT, OutputColumn, PgType
 
 # States of a session, as the protocol names them.
 IDLE = "I"
 IN_TRANSACTION = "T"
 FAILED = "E"
+# Limits of one session, so that no client fills the memory.
+_MOST_SETTINGS = 200
+_MOST_PREPARED = 1_000
+_MOST_PORTALS = 100
 _FIXED = ["server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"]
 # Words after SET that change nothing.
 _IDLE_WORDS = ("session", "transaction", "constraints", "role")
-ENDS = {"COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK", "ABORT": "ROLLBACK"}
-# Settings of one session, so that no client fills the memory.
-_MOST_SETTINGS = 200
-
-Ask = Callable[..., Awaitable[Any]]
+_IDLE_STATEMENTS = ("SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "NOTIFY", "CHECKPOINT")
+_Held = TypeVar("_Held")
+_ENDS = {"COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK", "ABORT": "ROLLBACK"}
 
 
 @dataclass
@@ -48,14 +54,39 @@ class Outcome:
         return rows
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A statement that was read. description: None if it is no question."""
+
+    statement: Statement
+    description: Description | None
+    parameters: tuple[PgType, ...]
+    options: AnswerOptions
+
+
+@dataclass
+class Portal:
+    """A prepared statement with its values, and its outcome once it is executed."""
+
+    prepared: Prepared
+    values: Sequence[Any]
+    formats: Sequence[int]
+    outcome: Outcome | None = None
+
+
 class Commands:
     """The statements of one session. ask: calls a method of an `Answerer` within the server's limits."""
 
-    def __init__(self, ask: Ask, user: str, pid: int) -> None:
+    def __init__(self, ask: Callable[..., Any], user: str, pid: int, settings: Mapping[str, str]) -> None:
         self._ask = ask
-        self.settings = first_values()
-        self.settings["session_authorization"] = user
+        self.settings = {**first_values(), "session_authorization": user}
+        for name, value in list(settings.items())[:_MOST_SETTINGS]:
+            if name.lower() not in _FIXED:
+                self.settings[name.lower()] = checked_setting(name.lower(), value)
         self.transaction = IDLE
+        self.prepared: dict[str, Prepared] = {}
+        self.portals: dict[str, Portal] = {}
+        self.cursors: dict[str, Outcome] = {}
         self._at_start = dict(self.settings)
         self._session = SessionFacts(pid, self.settings)
 
@@ -63,56 +94,100 @@ class Commands:
     def options(self) -> AnswerOptions:
         return AnswerOptions.of(self.settings)
 
-    def start_with(self, settings: Mapping[str, str]) -> None:
-        """Apply settings sent with the connection; unknown ones are kept unchanged."""
-        for name, value in list(settings.items())[:_MOST_SETTINGS]:
-            if name.lower() not in _FIXED:
-                self.settings[name.lower()] = checked_setting(name.lower(), value)
-        self._at_start = dict(self.settings)
-
     def fail(self) -> None:
         """Record that a statement failed: an open transaction then only accepts its end."""
         if self.transaction == IN_TRANSACTION:
             self.transaction = FAILED
 
-    async def describe(self, statement: Statement) -> Description | None:
-        """Columns and parameters of a statement, if it is a question."""
-        question = statement.question
-        if question is None:
-            return None
-        description: Description = await self._ask("describe", question, self.options)
-        return description
+    def prepare(self, name: str, statement: Statement, declared: Sequence[PgType | None]) -> None:
+        """Read a statement. declared: types of its parameters, None where the client leaves them open."""
+        if name and name in self.prepared:
+            raise PgError(SqlState.DUPLICATE_STATEMENT, f'prepared statement "{name[:60]}" already exists')
+        _check_number_of("prepared statements", self.prepared, _MOST_PREPARED)
+        question, options = statement.question, self.options
+        description = None if question is None else self._ask("describe", question, options)
+        inferred = () if description is None else description.parameters
+        parameters = (known or guess or TEXT for known, guess in zip_longest(declared, inferred))
+        self.prepared[name] = Prepared(statement, description, tuple(parameters), options)
 
-    def refuse_after_failure(self, statement: Statement) -> None:
-        """Refuse every statement but the end of a transaction in which one has failed."""
-        if self.transaction == FAILED and statement.word not in ENDS:
+    def columns(self, prepared: Prepared) -> Sequence[OutputColumn] | None:
+        """The columns that clients were told."""
+        if prepared.description is not None:
+            return prepared.description.columns
+        statement = prepared.statement
+        return self._cursor(statement.parts()).columns if statement.word == "FETCH" else None
+
+    def execute_portal(self, portal: Portal) -> Outcome:
+        """Execute a prepared statement."""
+        prepared = portal.prepared
+        if prepared.description and prepared.options.intervals != self.options.intervals:
+            raise PgError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "cached plan must not change result type",
+                "hdpview.intervals changed after this statement was prepared. Prepare it again (DEALLOCATE "
+                "ALL), or set it right after connecting.",
+            )
+        outcome = self.execute(prepared.statement, portal.values)
+        # Values travel in the types that were announced.
+        outcome.columns = self.columns(prepared) or outcome.columns
+        return outcome
+
+    def execute(self, statement: Statement, values: Sequence[Any] = ()) -> Outcome:
+        """Execute a statement."""
+        word, question = statement.word, statement.question
+        if self.transaction == FAILED and word not in _ENDS:
             raise PgError(
                 SqlState.IN_FAILED_TRANSACTION,
                 "current transaction is aborted, commands ignored until end of transaction block",
                 "Send ROLLBACK.",
             )
-
-    async def execute(self, statement: Statement, values: Sequence[Any] = ()) -> Outcome:
-        """Execute a statement."""
-        word = statement.word
-        question = statement.question
         if question is not None:
-            answer = await self._answered(question, values)
+            answer: ResultSet = self._ask("answer", question, values, self.options, self._session)
             tag = "SHOW" if word == "SHOW" else f"SELECT {len(answer.rows)}"
             return Outcome(tag, answer.columns, answer.rows, answer.notices)
         if word in _IDLE_STATEMENTS:
             return Outcome(word)
-        if word == "COPY":
-            copy = Copy.of(statement.parts())
-            answer = await self._answered(copy.question)
-            return Outcome(f"COPY {len(answer.rows)}", answer.columns, answer.rows, answer.notices, copy=copy)
         if word not in _RULES:
             raise statement.refusal()
         return _RULES[word](self, statement.parts())
 
-    async def _answered(self, text: str, values: Sequence[Any] = ()) -> ResultSet:
-        answer: ResultSet = await self._ask("answer", text, values, self.options, self._session)
-        return answer
+    def add_portal(self, name: str, portal: Portal) -> None:
+        """Keep a portal for the client to execute."""
+        _check_number_of("portals", self.portals, _MOST_PORTALS)
+        self.portals[name] = portal
+
+    def _copy(self, parts: re.Match[str]) -> Outcome:
+        copy = Copy.of(parts)
+        outcome = self._asked(copy.question)
+        return replace(outcome, tag=f"COPY {len(outcome.rows)}", copy=copy)
+
+    def _declare(self, parts: re.Match[str]) -> Outcome:
+        _check_number_of("cursors", self.cursors, _MOST_PORTALS)
+        outcome = self.cursors[plain_name(parts["name"])] = self._asked(parts["question"])
+        return Outcome("DECLARE CURSOR", notices=outcome.notices)
+
+    def _asked(self, text: str) -> Outcome:
+        statement = statements.one(text)
+        if statement.question is None:
+            raise statement.refusal()
+        return self.execute(statement)
+
+    def _fetch(self, parts: re.Match[str]) -> Outcome:
+        cursor = self._cursor(parts)
+        count = (parts["count"] or "1").upper().split()[-1]
+        rows = cursor.take(None if count == "ALL" else int(count) if count.isdecimal() else 1)
+        return Outcome(f"FETCH {len(rows)}", cursor.columns, rows)
+
+    def _cursor(self, parts: re.Match[str]) -> Outcome:
+        return named("cursor", plain_name(parts["name"]), self.cursors)
+
+    def _close(self, parts: re.Match[str]) -> Outcome:
+        _drop("cursor", parts, self.cursors)
+        return Outcome("CLOSE CURSOR")
+
+    def _deallocate(self, parts: re.Match[str]) -> Outcome:
+        _drop("prepared statement", parts, self.prepared)
+        return Outcome("DEALLOCATE ALL" if plain_name(parts["name"]) == "all" else "DEALLOCATE")
 
     def _set(self, parts: re.Match[str]) -> Outcome:
         """SET and RESET: a setting without a value gets its first one."""
@@ -125,9 +200,8 @@ class Commands:
         elif name not in _IDLE_WORDS:
             if name not in self.settings and len(self.settings) >= _MOST_SETTINGS:
                 raise PgError(SqlState.TOO_COMPLEX, "There are too many settings in this session.")
-            self.settings[name] = checked_setting(
-                name, self._at_start.get(name, "") if value is None else value
-            )
+            first = self._at_start.get(name, "")
+            self.settings[name] = checked_setting(name, first if value is None else value)
         changed = {
             title: self.settings[key] for key, title in REPORTED.items() if self.settings[key] != before[key]
         }
@@ -143,12 +217,15 @@ class Commands:
         if word == "ROLLBACK" and "TO" in others:
             self.transaction = IN_TRANSACTION
             return Outcome("ROLLBACK")
-        tag = "ROLLBACK" if self.transaction == FAILED else ENDS[word]
+        tag = "ROLLBACK" if self.transaction == FAILED else _ENDS[word]
         self.transaction = IDLE
+        self.portals.clear()
+        self.cursors.clear()
         return Outcome(tag)
 
     def _discard(self, _: re.Match[str]) -> Outcome:
         self.settings.update(self._at_start)
+        self.cursors.clear()
         return Outcome("DISCARD ALL")
 
 
@@ -160,12 +237,38 @@ def _setting_value(text: str) -> str | None:
     return ", ".join((a.replace("''", "'") or b or c) for a, b, c in parts)
 
 
-_IDLE_STATEMENTS = ("SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "NOTIFY", "CHECKPOINT")
+def named(thing: str, name: str, held: Mapping[str, _Held]) -> _Held:
+    """The prepared statement, portal or cursor of a name."""
+    if name not in held:
+        code = SqlState.INVALID_STATEMENT if thing == "prepared statement" else SqlState.INVALID_CURSOR
+        raise PgError(code, f'{thing} "{name[:60]}" does not exist')
+    return held[name]
+
+
+def _drop(thing: str, parts: re.Match[str], held: dict[str, Any]) -> None:
+    name = plain_name(parts["name"])
+    if name == "all":
+        held.clear()
+    else:
+        named(thing, name, held)
+        del held[name]
+
+
+def _check_number_of(things: str, held: Mapping[str, object], most: int) -> None:
+    if len(held) >= most:
+        raise PgError(SqlState.TOO_COMPLEX, f"A session can have at most {most:,} {things}.", "Close some.")
+
+
 _RULES: dict[str, Callable[[Commands, re.Match[str]], Outcome]] = {
     "SET": Commands._set,
     "RESET": Commands._set,
     "BEGIN": Commands._begin,
     "START": Commands._begin,
-    **dict.fromkeys(ENDS, Commands._end),
+    **dict.fromkeys(_ENDS, Commands._end),
     "DISCARD": Commands._discard,
+    "COPY": Commands._copy,
+    "DECLARE": Commands._declare,
+    "FETCH": Commands._fetch,
+    "CLOSE": Commands._close,
+    "DEALLOCATE": Commands._deallocate,
 }

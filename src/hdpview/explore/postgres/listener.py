@@ -1,20 +1,23 @@
-"""The listening socket: TLS, the number of clients, and the child processes that answer."""
+"""The listening socket, a thread for each client, and the child processes that answer."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
+import socket
 import ssl
 import threading
+import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from hdpview.errors import HdpviewError, ViewFileError
+from hdpview.errors import HdpviewError
 from hdpview.explore.child import Pool
+from hdpview.explore.listening import bound_socket
 from hdpview.explore.postgres.client_session import Session
 from hdpview.explore.postgres.names import quote_ident
 from hdpview.explore.postgres.scram import Verifier
@@ -24,6 +27,8 @@ from hdpview.pview import PView
 
 logger = logging.getLogger("hdpview.postgres")
 _MOST_CONNECTIONS = 200
+_PAUSE_SECONDS = 0.1
+_MOST_REFUSED = 200  # connections beyond, which are told so; others are closed without a word
 # Child processes, and therefore simultaneous answers; other questions wait their turn.
 _PROCESSES = 2
 ANSWERER = ("hdpview.explore.postgres.answerer", "Answerer")
@@ -62,73 +67,58 @@ class PostgresServer:
         self.verifier = None if self.settings.password is None else Verifier.of(self.settings.password)
         # The name that hints use for a view.
         self.table = quote_ident(next(iter(views), "view"))
-        self.log_statements = self.settings.log_statements
         self.port = self.settings.port
         self._pool = Pool(ANSWERER, views, _PROCESSES)
         self._sessions: dict[int, Session] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._pids = itertools.count(1)
+        self._is_closed = False
         self._threads = ThreadPoolExecutor(_PROCESSES, "hdpview-postgres")
-        self._starting: asyncio.Future[None] | None = None
-        self._listener: asyncio.Server | None = None
 
     def warm_up(self) -> None:
         """Start the child processes, which answer a question of each kind in advance."""
         self._pool.start()
 
     def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="hdpview-postgres", daemon=True)
-        self._thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
-        except BaseException:
-            self._end()
+            self._listener = bound_socket(self.settings.host, self.settings.port)
+        except HdpviewError:
+            self._pool.close()
             raise
+        self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # for accepted sockets too
+        self._listener.listen(256)
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._listen, name="hdpview-postgres", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
-
-    async def _listen(self) -> None:
-        host, port = self.settings.host, self.settings.port
-        try:
-            self._listener = await asyncio.start_server(self._connected, host, port, limit=2**17, backlog=256)
-        except OSError as problem:
-            raise ViewFileError(
-                f"Cannot listen on {host}:{port}: {problem.strerror}. Try another --port, or 0 for a free "
-                "one."
-            ) from None
-        self.port = self._listener.sockets[0].getsockname()[1]
-
-    def _end(self) -> None:
-        """Close all connections and end the thread and the child processes."""
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        """Close all connections and end the child processes."""
+        self._is_closed = True
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends `accept`
+        self._listener.close()
+        for session in list(self._sessions.values()):
+            session.abort()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._pool.close()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
-    async def _close(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    def _listen(self) -> None:
+        for pid in itertools.count(1):
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                if self._is_closed:
+                    return
+                time.sleep(_PAUSE_SECONDS)  # too many open files
+                continue
+            if len(self._sessions) >= _MOST_CONNECTIONS + _MOST_REFUSED:
+                connection.close()
+                continue
+            self._sessions[pid] = session = Session(Wire(connection), self, pid)
+            threading.Thread(target=self._serve, args=(session,), daemon=True).start()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        session = Session(Wire(reader, writer), self, next(self._pids))
-        self._sessions[session.pid] = session
+    def _serve(self, session: Session) -> None:
         logger.info("session %d: connected", session.pid)
         try:
-            await session.run()
-        except asyncio.CancelledError:  # the server ends
-            pass
+            session.run()
         finally:
             del self._sessions[session.pid]
             logger.info("session %d: closed", session.pid)
@@ -143,15 +133,9 @@ class PostgresServer:
         if session is not None:
             session.cancel(bytes(secret))
 
-    async def started(self) -> None:
-        """Wait for the child processes, which the first question starts."""
-        if self._starting is None:
-            self._starting = asyncio.get_running_loop().run_in_executor(None, self._pool.start)
-        await asyncio.shield(self._starting)
-
-    def ask(self, method: str, *arguments: Any) -> asyncio.Future[Any]:
+    def ask(self, method: str, *arguments: Any) -> Future[Any]:
         """Call a method of an `Answerer` in a child process, when its turn comes."""
-        return asyncio.get_running_loop().run_in_executor(self._threads, self._pool.ask, method, *arguments)
+        return self._threads.submit(self._pool.ask, method, *arguments)
 
 
 def _tls(settings: ServerSettings) -> ssl.SSLContext | None:

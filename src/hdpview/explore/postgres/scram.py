@@ -16,7 +16,6 @@ MECHANISM = "SCRAM-SHA-256"
 _ITERATIONS = 4_096
 _SALT_BYTES = 16
 _NONCE_BYTES = 18
-_NO_BINDING = ("n", "y")
 
 
 class ScramError(Exception):
@@ -30,16 +29,14 @@ class Verifier:
     salt: bytes
     stored_key: bytes
     server_key: bytes
-    iterations: int = _ITERATIONS
 
     @classmethod
     def of(cls, password: str) -> Verifier:
         """A verifier of a new password, with a new salt."""
-        salt = secrets.token_bytes(_SALT_BYTES)
-        text = unicodedata.normalize("NFKC", password).encode()
-        salted = hashlib.pbkdf2_hmac("sha256", text, salt, _ITERATIONS)
-        client_key = _mac(salted, b"Client Key")
-        return cls(salt, hashlib.sha256(client_key).digest(), _mac(salted, b"Server Key"))
+        salt, text = secrets.token_bytes(_SALT_BYTES), unicodedata.normalize("NFKC", password)
+        salted = hashlib.pbkdf2_hmac("sha256", text.encode(), salt, _ITERATIONS)
+        stored_key = hashlib.sha256(_mac(salted, b"Client Key")).digest()
+        return cls(salt, stored_key, _mac(salted, b"Server Key"))
 
 
 class Exchange:
@@ -47,51 +44,43 @@ class Exchange:
 
     def __init__(self, verifier: Verifier) -> None:
         self._verifier = verifier
-        self._signed = b""
-        self._nonce = ""
-        self._header = b""
+        self._signed, self._expected = "", ""
 
     def first(self, message: bytes) -> bytes:
         """The salt, the iterations and a nonce. ScramError if the message is malformed."""
-        text = _text(message)
-        binding, _, rest = text.partition(",")
+        binding, _, rest = _text(message).partition(",")
         identity, _, bare = rest.partition(",")
-        attributes = _attributes(bare)
-        if binding not in _NO_BINDING or not attributes.get("r"):
+        nonce = next((part[2:] for part in bare.split(",") if part.startswith("r=")), "")
+        if binding not in ("n", "y") or not nonce:  # without channel binding
             raise ScramError
-        self._header = f"{binding},{identity},".encode()
-        self._nonce = attributes["r"] + secrets.token_urlsafe(_NONCE_BYTES)
-        salt = base64.b64encode(self._verifier.salt).decode()
-        answer = f"r={self._nonce},s={salt},i={self._verifier.iterations}".encode()
-        self._signed = bare.encode() + b"," + answer
-        return answer
+        nonce += secrets.token_urlsafe(_NONCE_BYTES)
+        answer = f"r={nonce},s={_base64(self._verifier.salt)},i={_ITERATIONS}"
+        self._signed = f"{bare},{answer}"
+        self._expected = f"c={_base64(f'{binding},{identity},'.encode())},r={nonce}"
+        return answer.encode()
 
     def final(self, message: bytes) -> bytes:
         """The server's own proof. ScramError if the client's is wrong."""
-        text = _text(message)
-        without_proof, _, proof_text = text.rpartition(",p=")
-        attributes = _attributes(without_proof)
-        if (
-            attributes.get("r") != self._nonce
-            or attributes.get("c") != base64.b64encode(self._header).decode()
-        ):
-            raise ScramError
-        signed = self._signed + b"," + without_proof.encode()
+        without_proof, _, proof_text = _text(message).rpartition(",p=")
+        signed = f"{self._signed},{without_proof}".encode()
         signature = _mac(self._verifier.stored_key, signed)
         try:
             proof = base64.b64decode(proof_text, validate=True)
         except ValueError:
             raise ScramError from None
-        if len(proof) != len(signature):
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
+        is_known = hmac.compare_digest(hashlib.sha256(client_key).digest(), self._verifier.stored_key)
+        if without_proof != self._expected or len(proof) != len(signature) or not is_known:
             raise ScramError
-        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
-        if not hmac.compare_digest(hashlib.sha256(client_key).digest(), self._verifier.stored_key):
-            raise ScramError
-        return b"v=" + base64.b64encode(_mac(self._verifier.server_key, signed))
+        return b"v=" + _base64(_mac(self._verifier.server_key, signed)).encode()
 
 
 def _mac(key: bytes, message: bytes) -> bytes:
     return hmac.digest(key, message, "sha256")
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _text(message: bytes) -> str:
@@ -99,7 +88,3 @@ def _text(message: bytes) -> str:
         return message.decode()
     except UnicodeDecodeError:
         raise ScramError from None
-
-
-def _attributes(text: str) -> dict[str, str]:
-    return {part[0]: part[2:] for part in text.split(",") if part[1:2] == "="}

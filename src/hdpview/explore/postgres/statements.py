@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
 
 import sqlglot
 
@@ -21,49 +20,33 @@ _WRITES = (
     "INSERT UPDATE DELETE MERGE CREATE DROP ALTER TRUNCATE GRANT REVOKE COMMENT VACUUM ANALYZE REINDEX "
     "CLUSTER REFRESH LOCK CALL DO IMPORT SECURITY REASSIGN COPY"
 )
+_NO_CHANGES = "A view cannot be changed. Query it with SELECT."
+_INSTEAD = {"COPY": "Write COPY (SELECT …) TO STDOUT; psql's \\copy writes files."}
 NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_][\w$.]*)'
 
 
-class _Form(NamedTuple):
-    """The syntax of a kind of statement. usage: the hint for statements with another syntax."""
-
-    pattern: re.Pattern[str]
-    usage: str = ""
-
-
-def _form(pattern: str, usage: str = "") -> _Form:
-    return _Form(re.compile(pattern, re.IGNORECASE | re.DOTALL), usage)
-
-
+# The syntax of each kind of statement that is no question; a space stands for any white space.
 _FORMS = {
-    "SET": _form(
-        rf"SET\s+(?:(?:SESSION|LOCAL)\s+(?!AUTHORIZATION|CHARACTERISTICS))?(?P<name>TIME\s+ZONE|{NAME})"
-        r"\s*(?:=|\bTO\b)?\s*(?P<value>.+)",
-        "Write SET hdpview.intervals = on.",
-    ),
-    "RESET": _form(rf"RESET\s+(?P<name>TIME\s+ZONE|{NAME})", "Write RESET hdpview.intervals, or RESET ALL."),
-    "SHOW": _form(
-        rf"SHOW\s+(?P<name>TIME\s+ZONE|TRANSACTION\s+ISOLATION\s+LEVEL|SESSION\s+AUTHORIZATION|{NAME})",
-        "SHOW ALL lists the settings.",
-    ),
-    "DECLARE": _form(
-        rf"DECLARE\s+(?P<name>{NAME})\s+(?:(?:INSENSITIVE|ASENSITIVE|NO\s+SCROLL)\s+)*"
-        r"CURSOR\s+(?:WITH(?:OUT)?\s+HOLD\s+)?FOR\s+(?P<question>.*)",
-        "Write DECLARE name CURSOR FOR SELECT …; cursors only go forward.",
-    ),
-    "FETCH": _form(
-        r"FETCH\s+(?:(?P<count>NEXT|FORWARD|(?:FORWARD\s+)?(?:ALL|\d{1,18}))\s+)?(?:FROM\s+|IN\s+)?"
-        rf"(?P<name>{NAME})",
-        "Write FETCH 100 FROM name; cursors only go forward.",
-    ),
-    "CLOSE": _form(rf"CLOSE\s+(?P<name>{NAME})", "Write CLOSE name, or CLOSE ALL."),
-    "DEALLOCATE": _form(
-        rf"DEALLOCATE\s+(?:PREPARE\s+)?(?P<name>{NAME})", "Write DEALLOCATE name, or DEALLOCATE ALL."
-    ),
-    "COPY": _form(r"COPY\s+(?P<source>.*?)\s+TO\s+STDOUT\b\s*(?:WITH\s*)?(?P<options>.*)"),
+    "SET": r"SET ((SESSION|LOCAL) (?!AUTHORIZATION|CHARACTERISTICS))?<name>\s*(=|\bTO\b)?\s*(?P<value>.+)",
+    "RESET": r"RESET <name>",
+    "SHOW": r"SHOW <name>",
+    "DECLARE": r"DECLARE <name> ((IN|A)SENSITIVE |NO SCROLL )*CURSOR (WITH(OUT)? HOLD )?FOR (?P<question>.*)",
+    "FETCH": r"FETCH ((?P<count>NEXT|FORWARD|(FORWARD )?(ALL|\d{1,18})) )?(FROM |IN )?<name>",
+    "CLOSE": r"CLOSE <name>",
+    "DEALLOCATE": r"DEALLOCATE (PREPARE )?<name>",
+    "COPY": r"COPY (?P<source>.*?) TO STDOUT\b\s*(WITH\s*)?(?P<options>.*)",
 }
-_ANY_FORM = _form(".*")
-
+# Hints for statements with another syntax.
+_USAGE = {
+    "SET": "Write SET hdpview.intervals = on.",
+    "RESET": "Write RESET hdpview.intervals, or RESET ALL.",
+    "SHOW": "SHOW ALL lists the settings.",
+    "DECLARE": "Write DECLARE name CURSOR FOR SELECT …; cursors only go forward.",
+    "FETCH": "Write FETCH 100 FROM name; cursors only go forward.",
+    "CLOSE": "Write CLOSE name, or CLOSE ALL.",
+    "DEALLOCATE": "Write DEALLOCATE name, or DEALLOCATE ALL.",
+}
+_NAMED = rf"(?P<name>TIME ZONE|TRANSACTION ISOLATION LEVEL|SESSION AUTHORIZATION|{NAME})"
 
 # Settings reported to clients, under PostgreSQL's names.
 _TITLES = (
@@ -102,28 +85,22 @@ class Statement:
 
     def parts(self) -> re.Match[str]:
         """Its parts, by the form of its kind."""
-        form = _FORMS.get(self.word, _ANY_FORM)
-        match = form.pattern.fullmatch(self.text)
-        if match is None and self.word in _WRITES.split():
-            raise self.refusal()
+        pattern = _FORMS.get(self.word, ".*").replace("<name>", _NAMED).replace(" ", r"\s+")
+        match = re.fullmatch(pattern, self.text, re.IGNORECASE | re.DOTALL)
+        if match is None and self.word in _USAGE:
+            raise PgError(SqlState.SYNTAX_ERROR, f"syntax error in {self.word}", _USAGE[self.word])
         if match is None:
-            raise PgError(SqlState.SYNTAX_ERROR, f"syntax error in {self.word}", form.usage)
+            raise self.refusal()
         return match
 
     def refusal(self) -> PgError:
         """The error for a statement that would change something or is unknown."""
         if self.word in _WRITES.split():
-            is_copy = self.word == "COPY"
-            return PgError(
-                SqlState.READ_ONLY,
-                f"cannot execute {self.word} in a read-only transaction",
-                "Write COPY (SELECT …) TO STDOUT; psql's \\copy writes files."
-                if is_copy
-                else "A view cannot be changed. Query it with SELECT.",
-            )
+            text = f"cannot execute {self.word} in a read-only transaction"
+            return PgError(SqlState.READ_ONLY, text, _INSTEAD.get(self.word, _NO_CHANGES))
         word = self.text.split()[0][:30] if self.text else ""
-        hint = "Query the view with SELECT."
-        return PgError(SqlState.SYNTAX_ERROR, f'syntax error at or near "{word}"', hint)
+        text = f'syntax error at or near "{word}"'
+        return PgError(SqlState.SYNTAX_ERROR, text, "Query the view with SELECT.")
 
 
 @lru_cache(maxsize=500)

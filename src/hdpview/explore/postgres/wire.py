@@ -1,16 +1,15 @@
-"""Messages to and from a socket. pygwire encodes and decodes them; this module limits their length and
-refuses broken ones.
-
-Frames are read whole before they are decoded: the length is checked before the first byte is awaited, and
-the worst outcome of any message is a refusal.
+"""Messages to and from a socket. pygwire encodes and decodes them; this module limits their length and time,
+and refuses broken ones: the worst outcome of any message is a refusal.
 """
 
 from __future__ import annotations
 
-import asyncio
+import socket
 import ssl
 import struct
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from pygwire import FrontendMessageDecoder, messages
 from pygwire.constants import ConnectionPhase
@@ -22,83 +21,91 @@ from hdpview.explore.postgres.values import BINARY_FORMAT, TEXT_FORMAT, encode
 
 MOST_BYTES = 1_000_000  # of one message
 _MOST_BYTES_BEFORE_LOGIN = 10_000
-_FLUSH_BYTES = 65_536
+_BUFFER_BYTES = 65_536
+_CLOSE_SECONDS = 1.0
 
-IN_STARTUP = ConnectionPhase.STARTUP
-IN_FIRST_SASL = ConnectionPhase.AUTHENTICATING_SASL_INITIAL
-IN_SASL = ConnectionPhase.AUTHENTICATING_SASL_CONTINUE
-IN_SESSION = ConnectionPhase.READY
+
+class ClosedError(Exception):
+    """The client closed the connection."""
 
 
 class Wire:
     """A socket as messages.
 
     Messages are buffered until `flush`, because each system call yields to other threads, which may take
-    longer than everything else.
+    longer than everything else. until: the deadline of the client's next messages (`time.monotonic`).
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._waiting = bytearray()
-        self.phase = IN_STARTUP
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._arrived, self._waiting = bytearray(), bytearray()
+        self.phase = ConnectionPhase.STARTUP
+        self.until = 0.0
 
-    async def receive(self) -> PGMessage | None:
-        """The next message; None if the client is gone. PgError if it is malformed."""
-        if self.phase is not IN_SESSION:  # in a session, flushing waits for Sync or Flush
-            self._write()
-        has_kind = self.phase is not IN_STARTUP
-        most = MOST_BYTES if self.phase is IN_SESSION else _MOST_BYTES_BEFORE_LOGIN
-        try:
-            head = await self._reader.readexactly(5 if has_kind else 4)
-            (length,) = struct.unpack("!I", head[-4:])
-            if not 4 <= length <= most:
-                raise PgError(SqlState.PROTOCOL_VIOLATION, f"A message is at most {most:,} bytes long.")
-            body = await self._reader.readexactly(length - 4)
-        except (asyncio.IncompleteReadError, ConnectionError, OSError):
-            return None
+    def receive(self) -> PGMessage:
+        """The next message. PgError if it is malformed."""
+        is_in_session = self.phase is ConnectionPhase.READY
+        if not is_in_session:  # in a session, flushing waits for Sync or Flush
+            self.flush()
+        head = self._read(4 if self.phase is ConnectionPhase.STARTUP else 5)
+        (length,) = struct.unpack("!I", head[-4:])
+        most = MOST_BYTES if is_in_session else _MOST_BYTES_BEFORE_LOGIN
+        if not 4 <= length <= most:  # checked before the first byte is awaited
+            raise PgError(SqlState.PROTOCOL_VIOLATION, f"A message is at most {most:,} bytes long.")
         decoder = FrontendMessageDecoder()
         decoder.phase = self.phase
-        decoder.feed(head + body)
+        decoder.feed(head + self._read(length - 4))
         try:
             return next(decoder)
         except Exception:  # for a broken message, the decoder may raise any exception
             raise PgError(SqlState.PROTOCOL_VIOLATION, "A message violates the protocol.") from None
 
+    def _read(self, n: int) -> bytes:
+        while len(self._arrived) < n:
+            self._socket.settimeout(max(0.001, self.until - time.monotonic()))
+            part = self._socket.recv(_BUFFER_BYTES)
+            if not part:
+                raise ClosedError
+            self._arrived += part
+        content = bytes(self._arrived[:n])
+        del self._arrived[:n]
+        return content
+
     def send(self, *content: PGMessage) -> None:
-        """Put messages into the buffer; `flush` waits until they are on their way."""
+        """Put messages into the buffer."""
         for message in content:
             self._waiting += message.to_wire()
 
-    def send_byte(self, byte: bytes) -> None:
-        """The answer to a request for TLS or GSS, which is one byte."""
-        self._writer.write(byte)
-
-    async def flush(self) -> None:
-        self._write()
-        await self._writer.drain()
-
-    def _write(self) -> None:
+    def flush(self) -> None:
+        """Send all buffered messages."""
         if self._waiting:
-            self._writer.write(bytes(self._waiting))
+            self._socket.sendall(self._waiting)
             self._waiting.clear()
 
-    async def start_tls(self, context: ssl.SSLContext) -> None:
-        await self._writer.start_tls(context)
+    def start_tls(self, context: ssl.SSLContext) -> None:
+        """Encrypt the connection, as the client has asked."""
+        if self._arrived:  # sent unencrypted by somebody in between
+            raise PgError(SqlState.PROTOCOL_VIOLATION, "received unencrypted data after SSL request")
+        self._socket.sendall(b"S")
+        self._socket = context.wrap_socket(self._socket, server_side=True)
 
-    @property
-    def has_more(self) -> bool:
-        """True if unread bytes have arrived; before TLS there must be none."""
-        return bool(getattr(self._reader, "_buffer", b""))
+    def refuse_encryption(self) -> None:
+        """Answer a request for TLS or GSS by a no, which is one byte."""
+        self._socket.sendall(b"N")
 
-    async def close(self) -> None:
+    def abort(self) -> None:
+        """End the connection from another thread, which then finds it closed."""
+        with suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
         """Send all buffered messages and end the connection."""
-        try:
-            self._write()
-            await asyncio.wait_for(self._writer.drain(), 1.0)
-            self._writer.close()
-            await asyncio.wait_for(self._writer.wait_closed(), 1.0)
-        except (TimeoutError, OSError):
-            self._writer.transport.abort()
+        with suppress(OSError, ValueError):
+            self._socket.settimeout(_CLOSE_SECONDS)
+            self.flush()
+            if isinstance(self._socket, ssl.SSLSocket):
+                self._socket.unwrap()
+        self._socket.close()
 
     def refuse(self, problem: PgError, severity: str = "ERROR") -> None:
         """Send an error; FATAL if the connection ends with it."""
@@ -106,39 +113,45 @@ class Wire:
 
     def notice(self, text: str) -> None:
         """Send a notice."""
-        self.send(messages.NoticeResponse(_fields("NOTICE", "00000", text, "")))
+        self.send(messages.NoticeResponse(_fields("NOTICE", "00000", text)))
 
-    def describe(self, columns: Sequence[OutputColumn], formats: Sequence[int]) -> None:
-        """Send the description of rows."""
-        self.send(
-            messages.RowDescription(
-                [
-                    messages.FieldDescription(
-                        name=column.name.replace("\x00", "")[:1_000],
-                        table_oid=0,
-                        column_attr=0,
-                        type_oid=column.kind.oid,
-                        type_size=column.kind.size,
-                        type_modifier=-1,
-                        format_code=format_code,
-                    )
-                    for column, format_code in zip(columns, formats, strict=True)
-                ]
+    def describe(self, columns: Sequence[OutputColumn] | None, formats: Sequence[int] = ()) -> None:
+        """Send the description of rows, if there are any."""
+        if columns is None:
+            self.send(messages.NoData())
+            return
+        fields = [
+            messages.FieldDescription(
+                name=column.name.replace("\x00", "")[:1_000],
+                table_oid=0,
+                column_attr=0,
+                type_oid=column.kind.oid,
+                type_size=column.kind.size,
+                type_modifier=-1,
+                format_code=format_code,
             )
-        )
+            for column, format_code in zip(columns, result_formats(formats, len(columns)), strict=True)
+        ]
+        self.send(messages.RowDescription(fields))
 
-    async def send_rows(
+    def send_rows(
         self, rows: Iterable[Sequence[object]], columns: Sequence[OutputColumn], formats: Sequence[int]
-    ) -> int:
-        """Send rows in batches. Returns their number."""
-        n, kinds = 0, [column.kind for column in columns]
+    ) -> None:
+        """Send rows in batches."""
+        kinds, formats = [column.kind for column in columns], result_formats(formats, len(columns))
         for row in rows:
-            values = [encode(*each) for each in zip(row, kinds, formats, strict=True)]
-            self.send(messages.DataRow(values))
-            n += 1
-            if len(self._waiting) > _FLUSH_BYTES:
-                await self.flush()
-        return n
+            self.send(messages.DataRow([encode(*each) for each in zip(row, kinds, formats, strict=True)]))
+            if len(self._waiting) > _BUFFER_BYTES:
+                self.flush()
+
+    def send_copy(self, pieces: Iterable[bytes], format_code: int, n_columns: int) -> None:
+        """Send the content of COPY … TO STDOUT."""
+        self.send(messages.CopyOutResponse(format_code, [format_code] * n_columns))
+        for piece in pieces:
+            self.send(messages.CopyData(piece))
+            if len(self._waiting) > _BUFFER_BYTES:
+                self.flush()
+        self.send(messages.CopyDone())
 
 
 def result_formats(asked: Sequence[int], n_columns: int) -> list[int]:
@@ -152,6 +165,6 @@ def result_formats(asked: Sequence[int], n_columns: int) -> list[int]:
     return list(asked)
 
 
-def _fields(severity: str, code: str, text: str, hint: str) -> dict[str, str]:
-    fields = {"S": severity, "V": severity, "C": code, "M": text.replace("\x00", "")}
-    return {**fields, "H": hint.replace("\x00", "")} if hint else fields
+def _fields(severity: str, code: str, text: str, hint: str = "") -> dict[str, str]:
+    fields = {"S": severity, "V": severity, "C": code, "M": text, "H": hint}
+    return {key: value.replace("\x00", "") for key, value in fields.items() if value}

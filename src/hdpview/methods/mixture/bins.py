@@ -61,8 +61,8 @@ class Cuts:
 
     Ordered codes keep their order; categories are sorted by falling share. A question cuts ordered codes at
     any code or at the code of a record; inside a bin its error is ∝ √(records to the left · records to the
-    right). It includes or excludes each category, with an error ∝ the category's records. The loss of a bin
-    is the mean square of this error, and the gain of a cut is the drop in the total loss.
+    right). It includes or excludes each category and missing values, with an error ∝ their records. The loss
+    of a bin is the mean square of this error, and the gain of a cut is the drop in the total loss.
 
     hidden: loss of the uncut row; 0 if all records have one code.
     lost: share of this loss that remains with n bins, at index n − 1.
@@ -93,6 +93,8 @@ class Cuts:
         cuts, first, second = (moment[stop] - moment[first_cut] for moment in self._moments)
         if self._ordered:
             hidden = first * (before + after) - second - before * after * cuts
+            known = np.clip(self._reach[self._axis.n_ordered], before, after)
+            hidden += (known - before) * (after - known)
         else:
             hidden = first - second / np.maximum(after - before, 1e-300)
         positive: Floats = np.maximum(_EVEN * hidden, 0.0)
@@ -122,10 +124,6 @@ class Cuts:
         at = np.arange(start + 1, stop)
         uncut = self._inside(np.array([start]), np.array([stop]))[0]
         gain = uncut - self._inside(np.full_like(at, start), at) - self._inside(at, np.full_like(at, stop))
-        n = self._axis.n_ordered
-        if self._ordered and start < n < stop:
-            apart = (self._reach[n] - self._reach[start]) * (self._reach[stop] - self._reach[n])
-            gain[n - start - 1] = max(gain[n - start - 1], _EVEN * apart)
         best = int(gain.argmax())
         return -max(0.0, float(gain[best])), start, int(at[best]), stop
 
