@@ -238,6 +238,7 @@ def test_numpy_scalars_are_values_like_any_other():
     [
         ("income < 20", [1, 1, 0]), ("income <= 20", [1, 1, "cut"]), ("income > 20", [0, 0, "cut"]),
         ("income >= 20", [0, 0, 1]), ("income BETWEEN 0 AND 100", [1, 1, 1]),
+        ("income <= -5", [0, 0, 0]),
     ],
 )  # fmt: skip
 def test_a_real_value_on_an_edge_belongs_to_the_bin_above(text, expected):
@@ -303,8 +304,8 @@ def test_ranges_have_the_same_shares_one_by_one_and_all_at_once():
 def test_hours_of_an_hourly_attribute_are_whole_bins() -> None:
     hourly = Datetime(name="t", min="2021-01-01", max="2021-01-03", every="1h")
     (box,) = boxes_of("hour(t) IN (3, 4)", Schema([hourly]))
-    assert np.flatnonzero(code_shares(hourly, box[0])).tolist() == [3, 4, 27, 28]
-    assert set(code_shares(hourly, box[0])) == {0.0, 1.0}
+    hours = np.arange(hourly.size) % 24
+    assert (code_shares(hourly, box[0]) == np.isin(hours, (3, 4))).all()
 
 
 def test_values_of_a_very_wide_bin_stay_apart() -> None:

@@ -180,7 +180,8 @@ def _end(attribute: Attribute, value: Any, sign: str, is_after: bool) -> float:
     if not attribute.whole:
         if at == attribute.ends[1]:  # belongs to the last bin
             return attribute.n_values * BIN + (1 if is_after else -SLIVER)
-        return _place(attribute, at) + is_after * SLIVER
+        place = _place(attribute, at)
+        return place + SLIVER if is_after and 0 <= place < attribute.n_values * BIN else place
     place = _place(attribute, math.ceil(at))
     if not is_after or at != math.floor(at):
         return place
@@ -318,11 +319,12 @@ def _reached(n: int, own: Range, upper: bool) -> Range:
     if _is_beyond(n, own):
         code = 0 if end <= 0 else n - 1
         return (min(start, code * BIN), max(end, (code + 1) * BIN)) if upper else own
-    (first, cuts_start), (last, cuts_end) = divmod(max(start, 0), BIN), divmod(min(end, n * BIN), BIN)
-    if first == last:
-        return (min(start, first * BIN), (first + 1) * BIN) if upper else (0, 0)
+    first, cuts_start = divmod(max(start, 0), BIN)
+    last, before_end = divmod(min(end, n * BIN) - 1, BIN)
+    if first == last and (cuts_start or before_end < BIN - 1):
+        return (min(start, first * BIN), max(end, (first + 1) * BIN)) if upper else (0, 0)
     if upper:
-        return start, (last + 1) * BIN if 0 < cuts_end <= SLIVER else end
+        return start, (last + 1) * BIN if before_end < SLIVER else end
     return (first + 1) * BIN if 0 < cuts_start <= SLIVER else start, end
 
 
