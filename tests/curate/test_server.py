@@ -12,7 +12,7 @@ import hdpview as hv
 from clinic import write_clinic
 from hdpview.counts import learn
 from hdpview.curate.curation import Curation
-from hdpview.curate.forms import BudgetForm, Document, Saved, SourceForm, fields_of, form_of, schema_text
+from hdpview.curate.forms import Document, Learning, SourceForm, fields_of, form_of, schema_text
 from hdpview.curate.server import create_app
 from hdpview.domain.suggestions import suggested_fields
 from hdpview.errors import SchemaError
@@ -75,15 +75,11 @@ def test_learning_is_charged_and_fills_the_forms(curation, monkeypatch):
     monkeypatch.setattr(learn, "_FALSE_BINS", 1e-7)
     document = Document.model_validate(curation.described()["document"])
     columns = ["Größe", "Aufnahme", "Fachrichtung", "Tage"]
+    terms = {"epsilon": "8", "privacy_unit": "Patient_id"}
     with pytest.raises(hv.BudgetError, match="delta of 1e-12 or more"):
-        curation.learnt(
-            Saved(document=document),
-            columns,
-            BudgetForm(epsilon="8", delta="1e-14", privacy_unit="Patient_id"),
-        )
+        curation.learn(Learning(document=document, columns=columns, delta="1e-14", **terms))
     assert curation.ledger.spent("clinic") == 0
-    saved = Saved(document=document, version=1)
-    learnt = curation.learnt(saved, columns, BudgetForm(epsilon="8", delta="1e-9", privacy_unit="Patient_id"))
+    learnt = curation.learn(Learning(document=document, version=1, columns=columns, delta="1e-9", **terms))
     assert learnt["open"] == []
     known = {name: fields_of(form_of(name, {})) | learnt["columns"][name] for name in columns}
     assert float(known["Größe"]["min"]) <= 150
@@ -98,7 +94,7 @@ def test_learning_is_charged_and_fills_the_forms(curation, monkeypatch):
     assert "--privacy-unit Patient_id" in learnt["command"]
     # An outdated tab cannot pay again; a restart restores the learnt attributes.
     with pytest.raises(hv.HdpviewError, match="another tab"):
-        curation.learnt(Saved(document=document, version=1), columns, BudgetForm(epsilon="8"))
+        curation.learn(Learning(document=document, version=1, columns=columns, **terms))
     assert curation.ledger.spent("clinic") == Fraction(8)
     again = Curation(curation.data, curation.folder).described()
     assert again["document"]["learnt"] == learnt["learnt"]

@@ -96,7 +96,7 @@ _WORDS = """async (spans) => {
 
 def test_a_word_says_how_good_a_count_is(visitor):
     page = visitor.visit()
-    expect(page.locator("#word")).to_have_text("useful")
+    expect(page.locator("#word")).to_have_text("precision: useful")
     rng = np.random.default_rng(3)
     estimate, below, above = 10.0 ** rng.uniform(0, 3, (3, 300))
     spans = np.array([estimate, estimate - below, estimate + above])

@@ -49,7 +49,7 @@ def independent(targets: Targets, margins: list[np.ndarray]) -> np.ndarray:
 @given(seeds)
 @settings(max_examples=30, deadline=None)
 def test_cells_of_all_tables_are_sums_over_components(seed):
-    """Stacked and padded products give what the definition gives, table by table and cell by cell."""
+    """The kernel gives what the definition gives, table by table and cell by cell."""
     rng = np.random.default_rng(seed)
     sizes = (5, 3, 4, 2, 2)
     coarse = [np.array([0, 0, 1, 2, 2], np.int32), *(np.arange(n, dtype=np.int32) for n in sizes[1:])]
@@ -80,7 +80,7 @@ def test_each_round_raises_the_likelihood(seed):
     model, before = Components.start(margins, 6, rng), -np.inf
     share, weight = np.concatenate(model.share), model.weight
     for _ in range(8):
-        likelihood = float((wanted[:-1] * np.log(np.maximum(targets.of_model(share, weight), 1e-30))).sum())
+        likelihood = float((wanted * np.log(np.maximum(targets.of_model(share, weight), 1e-30))).sum())
         assert likelihood >= before - 1e-4
         before = likelihood
         share, weight = targets.maximise(share, weight, wanted, 1)
@@ -145,8 +145,7 @@ def test_what_is_fitted_is_positive_and_adds_up(seed, total):
     """The denoised tables are positive and have sum 1, whatever the noise."""
     _, _, targets, margins = setting(seed)
     wanted = targets.towards(independent(targets, margins), total)
-    assert wanted[-1] == 0
-    for table in np.split(wanted[:-1], targets.ends[:-1]):
+    for table in np.split(wanted, targets.ends[:-1]):
         assert table.min() > 0
         assert table.sum() == pytest.approx(1, abs=1e-4)
 
@@ -186,7 +185,7 @@ def test_shares_are_positive_and_follow_categories(seed):
         assert shares.sum() == pytest.approx(1)
     (plain,) = shares_of([Axis(size, 0)], [known(noisy)], total)
     (permuted,) = shares_of([Axis(size, 0)], [known(noisy[order])], total)
-    assert permuted == pytest.approx(plain[order])
+    assert permuted == pytest.approx(plain[order], rel=1e-4)
 
 
 @pytest.mark.parametrize("truth", ["equal", "lognormal", "zipf"])

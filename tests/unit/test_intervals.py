@@ -305,3 +305,23 @@ def test_intervals_reach_over_what_cells_allow_where_expressions_tie_attributes(
     (tie,) = run(view, "SELECT CORR(start, finish) AS c, CORR(start, other) AS none FROM view").to_rows()
     assert tie["c_lower"] <= np.corrcoef(start, end)[0, 1] <= tie["c_upper"]
     assert tie["none_upper"] - tie["none_lower"] < 0.5
+
+
+@pytest.mark.parametrize("where", ["hours >= 40", "hours < 40", "bonus > 0", "bonus <= 0"])
+def test_intervals_cover_a_bin_whose_records_all_lie_at_the_bounds(where: str) -> None:
+    """Most work the most hours that the schema allows, and many get no bonus."""
+    rng = np.random.default_rng(6)
+    hours, bonus = rng.choice([40, 38, 22], 4_000, p=[0.7, 0.15, 0.15]), rng.choice([0, 40, 900], 4_000)
+    reals = [hv.Real(name=name, min=0, max=most, bins=8) for name, most in (("hours", 40), ("bonus", 4_000))]
+    schema = hv.Schema([*reals, hv.Boolean(name="sick")])
+    table = pa.table({"hours": hours, "bonus": bonus, "sick": rng.random(4_000) < 0.1})
+    view = hv.build(table, schema, 1.0, test_key=b"records at the bounds of bins!!!", ledger=False)
+    truth = {"hours >= 40": hours >= 40, "hours < 40": hours < 40, "bonus > 0": bonus > 0}
+    share = truth.get(where, bonus <= 0).mean()
+    count = view.count(where)
+    assert count.lower <= 4_000 * share <= count.upper <= 4_100
+    assert view.rate(where).lower <= share <= view.rate(where).upper
+    low, high = view.compare(where, f"NOT ({where})").difference_interval
+    assert low <= 4_000 * (2 * share - 1) <= high
+    (row,) = run(view, f"SELECT AVG(({where})::INT) AS r FROM view WHERE NOT sick").to_rows()
+    assert row["r_lower"] <= share <= row["r_upper"]

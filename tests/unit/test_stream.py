@@ -5,6 +5,7 @@ import itertools
 import tempfile
 import weakref
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import hdpview as hv
-from hdpview.counts import stream
 from hdpview.counts.exact_statistics import as_cells
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.rows import Decoder, RowLayout, Rows
@@ -58,7 +58,7 @@ def test_interruption_stops_an_endless_pass(monkeypatch):
 
 def test_rows_past_the_limit_go_to_a_file_without_a_name(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(stream, "_BYTES_IN_MEMORY", 1000)
+    monkeypatch.setattr("hdpview.counts.stream._BYTES_IN_MEMORY", 1000)
     table = pa.table({"age": np.arange(400_000) % 100})
     with streamed_counts(table, AGE) as counts:
         file: Any = counts.exact_rows._file._file
@@ -94,10 +94,10 @@ def test_batches_are_let_go_of_one_by_one():
             yield batch
             del batch
 
-    stored = stream._stored(batches(), RowLayout((100,)), Decoder(AGE), stream.Event())
-    assert len(stored) == 50
+    with closing(StoredRows(RowLayout((100,)))) as stored:
+        stored.extend(batches(), Decoder(AGE))
+        assert len(stored) == 50
     assert most <= 2
-    stored.close()
 
 
 def test_a_row_takes_a_byte_or_two_per_code():

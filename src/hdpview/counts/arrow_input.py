@@ -6,6 +6,7 @@ beyond their calendar. This module replaces such values by null before a databas
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,28 +52,38 @@ def arrow_of(
         are kept for the error message.
     exact_text: columns that identify persons, so distinct values must stay distinct.
     """
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
-    if isinstance(source, pa.Table):
-        check_names(source.column_names, "The table")
-        return _clean_table(source.select(_kept(source.column_names, wanted)))
     if isinstance(source, duckdb.DuckDBPyRelation):
-        narrow = _narrow(source.select(*map(duckdb.ColumnExpression, _kept(source.columns, wanted))))
-        return clean_stream(
-            narrow.limit(0).to_arrow_table().schema, lambda: narrow.to_arrow_reader(_BATCH_ROWS)
+        # 128-bit integers as decimals, null beyond their range: Arrow would wrap them around or refuse them.
+        is_wide = {name: str(kind) in _WIDE for name, kind in zip(source.columns, source.types, strict=True)}
+        kept = {name: duckdb.ColumnExpression(name) for name in _kept(source.columns, wanted)}
+        narrowed = (
+            column.try_cast("DECIMAL(38, 0)").alias(name) if is_wide[name] else column
+            for name, column in kept.items()
         )
+        narrow = source.select(*narrowed)
+        schema = narrow.limit(0).to_arrow_table().schema
+        return clean_stream(schema, lambda: narrow.to_arrow_reader(_BATCH_ROWS))
     if isinstance(source, pads.Dataset):
         columns = _kept(source.schema.names, wanted)
         scanner = source.scanner(columns=columns, batch_size=_BATCH_ROWS)
         return clean_stream(scanner.projected_schema, scanner.to_reader)
     if isinstance(source, pa.RecordBatchReader):
         return clean_stream(source.schema, lambda: source).reader()
-    return _clean_table(_from_frame(source, wanted, exact_text))
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, pa.Table):
+        check_names(source.column_names, "The table")
+        table = source.select(_kept(source.column_names, wanted))
+    else:
+        table = _from_frame(source, wanted, exact_text)
+    return clean_stream(table.schema, table.to_batches).reader().read_all()
 
 
 def clean_stream(schema: pa.Schema, read: Callable[[], Iterable[pa.RecordBatch]]) -> Stream:
     """Batches with null for values that a database would refuse. [P7]"""
-    readable = _readable(schema)
+    # DuckDB cannot read float16.
+    fields = [each.with_type(pa.float32()) if pa.types.is_float16(each.type) else each for each in schema]
+    readable = pa.schema(fields)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in read():
@@ -135,10 +146,6 @@ def parquet_batches(
             yield pa.record_batch(columns, schema=schema)
 
 
-def _clean_table(table: pa.Table) -> pa.Table:
-    return clean_stream(table.schema, table.to_batches).reader().read_all()
-
-
 def _clean(column: pa.Array) -> pa.Array:
     if _is_far_reaching(column.type):
         number, most = column.view(pa.int64()), (2**63 - 1) // _MICROSECONDS[column.type.unit]
@@ -155,19 +162,14 @@ def _clean(column: pa.Array) -> pa.Array:
 def _readable_texts(column: pa.Array) -> pa.Array:
     """Texts with null in place of invalid UTF-8."""
     if pa.types.is_dictionary(column.type):
-        texts = _readable_texts(column.dictionary)
-        return texts.take(column.indices).cast(column.type)
+        return _readable_texts(column.dictionary).take(column.indices).cast(column.type)
     as_bytes = column.view(pa.binary_view()) if pa.types.is_string_view(column.type) else column
-    return pa.array([_decoded(value) for value in as_bytes.cast(pa.large_binary())], pa.large_string()).cast(
-        column.type
-    )
-
-
-def _decoded(value: pa.LargeBinaryScalar) -> str | None:
-    try:
-        return None if value.as_py() is None else value.as_py().decode("utf-8")
-    except UnicodeDecodeError:
-        return None
+    texts: list[str | None] = []
+    for value in as_bytes.cast(pa.large_binary()).to_pylist():
+        texts.append(None)
+        with contextlib.suppress(UnicodeDecodeError, AttributeError):
+            texts[-1] = value.decode("utf-8")
+    return pa.array(texts, pa.large_string()).cast(column.type)
 
 
 def _is_far_reaching(kind: pa.DataType) -> bool:
@@ -182,16 +184,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _kept(names: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
     return list(wanted) if wanted is not None and set(wanted) <= set(names) else list(names)
-
-
-def _narrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """128-bit integers as decimals, null beyond their range: Arrow would wrap them around or refuse them."""
-    narrowed = {
-        name: duckdb.ColumnExpression(name).try_cast("DECIMAL(38, 0)").alias(name)
-        for name, kind in zip(relation.columns, relation.types, strict=True)
-        if str(kind) in _WIDE
-    }
-    return relation.select(*(narrowed.get(name, duckdb.ColumnExpression(name)) for name in relation.columns))
 
 
 def _from_frame(source: Any, wanted: Sequence[str] | None, exact_text: Sequence[str]) -> pa.Table:
@@ -214,15 +206,12 @@ def check_names(names: Sequence[Any], table: str = "The frame") -> None:
     """Raise if a schema could not address all columns by name."""
     if not names:
         raise DataError(f"{table} has no columns.")
-    for name in names:
-        if not isinstance(name, str):
-            raise DataError(
-                f"Names of columns must be texts, but one is {quoted(name)}. Rename it, for "
-                "example: frame.columns = [...]."
-            )
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise DataError(f"{table} has two columns named {quoted(twice[0])}. Rename one of them.")
+    if odd := [name for name in names if not isinstance(name, str)]:
+        example = "Rename it, for example: frame.columns = [...]."
+        raise DataError(f"Names of columns must be texts, but one is {quoted(odd[0])}. {example}")
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"{table} has two columns named {quoted(name)}. Rename one of them.")
 
 
 def _column(series: nw.Series[Any], is_exact: bool) -> pa.Array | pa.ChunkedArray:
@@ -231,11 +220,8 @@ def _column(series: nw.Series[Any], is_exact: bool) -> pa.Array | pa.ChunkedArra
     is_exact: whether 1 and "1" must stay distinct; values that are not texts are then marked.
     """
     if series.dtype != nw.Object:
-        try:
-            return series.to_arrow()
-        # pandas infers text from the first rows only
-        except (pa.ArrowException, TypeError, ValueError):
-            pass
+        with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
+            return series.to_arrow()  # fails where pandas infers text, from the first rows only
     texts = [_text(value) for value in series.to_list()]
     if is_exact:
         texts = [
@@ -259,10 +245,3 @@ def _text(value: Any) -> str | None:
     if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))  # 1.0 equals 1 wherever numbers are compared
     return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _readable(schema: pa.Schema) -> pa.Schema:
-    """The schema with float32 for float16, which DuckDB cannot read."""
-    return pa.schema(
-        [each.with_type(pa.float32()) if pa.types.is_float16(each.type) else each for each in schema]
-    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +21,13 @@ import pyarrow as pa
 from hdpview.counts.contributions import Contributions, unit_sql
 from hdpview.counts.encode import State, kind_of_type, name_sql, outcomes_sql
 from hdpview.counts.files import text_files
-from hdpview.counts.ingest import READ_ALL, ReadOptions, read_states, read_with, run_query
-from hdpview.counts.losses import FEW_RECORDS, MANY_SHARE, SchemaWarning, band
+from hdpview.counts.ingest import CHECKING, READ_ALL, ReadOptions, read_states, read_with
+from hdpview.counts.losses import FEW_RECORDS, MANY_SHARE, SchemaWarning, band, blocking_first
 from hdpview.counts.rows import States
 from hdpview.counts.sources import OpenSource
 from hdpview.counts.structure import structure_warnings
-from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Schema
-from hdpview.domain.calendar import moment
+from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered, Schema, TextFormat
 from hdpview.domain.drafting import is_identifier
-from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import LossError, LossWarning
 
 # Share of values in a declared `other` above which the list of values looks like a mistake.
@@ -47,14 +45,16 @@ MIN_SAME_SHAPE = 3
 # Maximum characters of a masked text.
 SHAPE_LENGTH = 16
 _UNIQUE = "nearly all values differ, as in an identifier. Leave the column out?"
-CHECKING = "Checking the table against the schema"
+_NUMBER_ADVICE = (
+    "Declare a category, or state how numbers are written in [source]: decimal, thousands, strip, negative, "
+    "missing."
+)
+_DATE_ADVICE = 'State how dates are written: [source] dates = ["%d.%m.%Y"], or epoch = "s".'
 _ADVICE = {
-    "integer": "Declare a category, or state how numbers are written in [source]: decimal, thousands, "
-    "strip, negative, missing.",
-    "datetime": 'State how dates are written: [source] dates = ["%d.%m.%Y"], or epoch = "s".',
+    **dict.fromkeys(("integer", "real"), _NUMBER_ADVICE),
+    **dict.fromkeys(("datetime", "date"), _DATE_ADVICE),
     "boolean": "Only true/false, t/f, yes/no, y/n and 1/0 are read; declare a category for other words.",
 }
-_ADVICE |= {"real": _ADVICE["integer"], "date": _ADVICE["datetime"]}
 
 # Returns some unreadable raw texts of the column at a position.
 Sample = Callable[[int], list[str]]
@@ -74,22 +74,18 @@ def check_table(
     counted = read_states(source, schema, options) if states is None else states
 
     def read(opened: OpenSource) -> list[SchemaWarning]:
-        def rows_of(query: str) -> list[dict[str, Any]]:
-            return run_query(opened, lambda _: opened.rows(query), options.progress, CHECKING)
-
-        queries = facts_sql(opened.types, schema, options.limits)
-        facts: dict[str, int] = {}
-        if queries or text_files(source, ["csv"]) is not None:
+        queries, facts = facts_sql(opened.types, schema, options.limits), dict[str, int]()
+        if queries or text_files(source, ["csv"]) is not None:  # a strict read of CSV lists malformed lines
             listed = (f"{aggregate}({sql}) AS {name}" for name, (aggregate, sql) in queries.items())
-            (facts,) = rows_of(f"SELECT {', '.join(['count(*) AS n_rows', *listed])} FROM source")
+            (facts,) = opened.rows(f"SELECT {', '.join(['count(*) AS n_rows', *listed])} FROM source")
 
         def sample(position: int) -> list[str]:
-            return [row["raw"] for row in rows_of(sample_sql(opened.types, schema, position))]
+            return [row["raw"] for row in opened.rows(sample_sql(opened.types, schema, position))]
 
         about_rows = warnings_about(schema, opened.types, counted, facts, sample, options.limits)
-        return sorted([*structure_warnings(source, schema, opened), *about_rows], key=_order)
+        return blocking_first([*structure_warnings(source, schema, opened), *about_rows])
 
-    return read_with(read, source, schema, options, strict=True)
+    return read_with(read, source, schema, options, CHECKING, strict=True)
 
 
 def facts_sql(types: Mapping[str, str], schema: Schema, limits: Contributions) -> dict[str, tuple[str, str]]:
@@ -102,7 +98,7 @@ def facts_sql(types: Mapping[str, str], schema: Schema, limits: Contributions) -
         if isinstance(each, Datetime) and kind_of_type(types[each.name]) == "string":
             has_offset = f"regexp_matches({column}, '[0-9](Z|[+-][0-9]{{2}}:[0-9]{{2}})$')"
             facts[f"offsets_{i}"] = "count", f"CASE WHEN {has_offset} THEN '' END"
-        if _may_be_unique(each):
+        if isinstance(each, Integer) and each.ends[1] - each.ends[0] > MIN_UNIQUE_RANGE:
             facts[f"distinct_{i}"] = "approx_count_distinct", column
     if limits.unit is not None:
         person = unit_sql(types[limits.unit], limits)
@@ -113,24 +109,11 @@ def facts_sql(types: Mapping[str, str], schema: Schema, limits: Contributions) -
 
 def sample_sql(types: Mapping[str, str], schema: Schema, position: int) -> str:
     """A query for some unreadable values, unchanged."""
-    attribute = list(schema)[position]
+    attribute = schema.attributes[position]
     alone = Schema([attribute], source=schema.source)
-    raw = {"raw": f"CAST({name_sql(attribute.name)} AS VARCHAR)"}
+    read = outcomes_sql(alone, types, {"raw": f"CAST({name_sql(attribute.name)} AS VARCHAR)"})
     unread = attribute.n_values + State.UNREAD
-    read = outcomes_sql(alone, types, raw)
     return f"SELECT raw FROM ({read}) AS read WHERE o_0 = {unread} LIMIT {SAMPLE_TEXTS}"
-
-
-def _may_be_unique(attribute: Attribute) -> bool:
-    """Whether the bounds of a whole number leave room for a distinct value per record."""
-    if not isinstance(attribute, Integer):
-        return False
-    low, high = attribute.ends
-    return high - low > MIN_UNIQUE_RANGE
-
-
-def _order(warning: SchemaWarning) -> tuple[bool, bool]:
-    return not warning.is_blocking, bool(warning.attribute)
 
 
 def refuse_losses(
@@ -165,14 +148,21 @@ def warnings_about(
     """Warnings from the states and facts of a table. facts: see `facts_sql`."""
     if not states.exact_rows:
         return [SchemaWarning("", "The table has no rows; a build would spend its budget on noise.", True)]
-    about_columns = [
-        warning
-        for i, each in enumerate(schema)
-        for warning in CheckedColumn(i, each, types[each.name], schema.source).warnings(
-            ColumnCounts.of(states, i, facts), sample
+    found = [*_about_persons(facts, limits)]
+    for i, each in enumerate(schema):
+        low, high = states.exact_ends[i].tolist()
+        column = CheckedColumn(
+            each,
+            types[each.name],
+            schema.source,
+            states.exact_rows,
+            states.exact_counts[i].tolist(),
+            low == high,
+            facts.get(f"distinct_{i}", 0),
+            facts.get(f"offsets_{i}", 0),
         )
-    ]
-    return sorted([*_about_persons(facts, limits), *about_columns], key=_order)
+        found += column.warnings(lambda i=i: sample(i))  # type: ignore[misc]
+    return blocking_first(found)
 
 
 def _about_persons(exact: Mapping[str, int], limits: Contributions) -> Iterator[SchemaWarning]:
@@ -180,11 +170,11 @@ def _about_persons(exact: Mapping[str, int], limits: Contributions) -> Iterator[
     n_rows = exact.get("n_rows_in_all", 0)
     if limits.unit is None or not n_rows:
         return
-    nameless = (n_rows - exact["named"]) / n_rows
-    if (how_many := band(n_rows - exact["named"], n_rows)) is not None:
+    nameless = n_rows - exact["named"]
+    if how_many := band(nameless, n_rows):
         sentence = f"{how_many} rows name no person in the privacy unit, and would be left out."
-        yield SchemaWarning(limits.unit, sentence, nameless >= MANY_SHARE)
-    if 0 < exact["persons"] < FEW_PERSONS and n_rows > FEW_PERSONS:
+        yield SchemaWarning(limits.unit, sentence, nameless >= MANY_SHARE * n_rows)
+    if 0 < exact["persons"] < FEW_PERSONS < n_rows:
         sentence = (
             "the privacy unit has so few distinct values that it hardly identifies persons; nearly all "
             "rows would be left out. Name the column that identifies the person."
@@ -199,160 +189,139 @@ def _about_persons(exact: Mapping[str, int], limits: Contributions) -> Iterator[
 
 
 @dataclass(frozen=True)
-class ColumnCounts:
-    """Rows of a column by outcome. distinct: approximate number of distinct values, if counted."""
+class CheckedColumn:
+    """One column: its attribute, its type and the format of its texts.
 
+    n_in_state: rows in each `State`: missing, unread, below and above the bounds. in_one_bin: whether all
+    values within the bounds are. distinct: approximate number of distinct values, if counted.
+    offsets: values with a time zone.
+    """
+
+    attribute: Attribute
+    written: str
+    text: TextFormat
     n_rows: int
-    missing: int
-    unread: int
-    below: int = 0
-    above: int = 0
-    is_constant: bool = False
+    n_in_state: Sequence[int]
+    in_one_bin: bool = False
     distinct: int = 0
     offsets: int = 0
 
-    @property
-    def filled(self) -> int:
-        return self.n_rows - self.missing
-
-    @classmethod
-    def of(cls, states: States, position: int, facts: Mapping[str, int]) -> ColumnCounts:
-        missing, unread, below, above = states.exact_counts[position].tolist()
-        low, high = states.exact_ends[position].tolist()
-        is_constant = low == high and not below and not above
-        distinct, offsets = (facts.get(f"{name}_{position}", 0) for name in ("distinct", "offsets"))
-        n_rows = states.exact_rows
-        return cls(n_rows, missing, unread, below, above, is_constant, distinct, offsets)
-
-
-@dataclass(frozen=True)
-class CheckedColumn:
-    """One column and its attribute. written: the column's type; text: how the table's texts are written."""
-
-    position: int
-    attribute: Attribute
-    written: str
-    text: TextFormat = PLAIN
-
-    def warnings(self, exact: ColumnCounts, sample: Sample | None = None) -> Iterator[SchemaWarning]:
-        """Warnings about counts. sample: texts for shapes; None if no row may be shown."""
-        if exact.n_rows and not exact.filled:
+    def warnings(self, sample: Callable[[], list[str]] = list) -> Iterator[SchemaWarning]:
+        """Warnings about the column. sample: returns texts for shapes; none if no row may be shown."""
+        if self.n_rows and not self.filled:
             yield self._warning("all values are empty. Leave the column out.")
             return
-        yield from self._about_missing(exact.missing, exact.n_rows)
-        yield from self._about_losses(exact, sample)
-        yield from self._about_kinds(exact)
+        yield from self._about_missing()
+        yield from self._about_losses(sample)
+        yield from self._about_kinds()
+
+    @property
+    def filled(self) -> int:
+        return self.n_rows - self.n_in_state[State.MISSING]
 
     def _warning(self, sentence: str, is_blocking: bool = False) -> SchemaWarning:
         return SchemaWarning(self.attribute.name, sentence, is_blocking)
 
-    def _about_missing(self, n_missing: int, n_rows: int) -> Iterator[SchemaWarning]:
-        how_many = band(n_missing, n_rows)
-        if self.attribute.states_missing or how_many is None:
-            return
-        code = self.attribute.missing_code
-        if isinstance(self.attribute, Category) and code == self.attribute.unknown_code:
-            return
-        yield self._warning(
-            f"{how_many} values are missing, and would be counted as {self.attribute.labels()[code]!r}, the "
-            "first value. Write nullable = true, or missing = and a value.",
-            n_missing >= MANY_SHARE * n_rows,
-        )
+    def _about_missing(self) -> Iterator[SchemaWarning]:
+        n_missing, code = self.n_in_state[State.MISSING], self.attribute.missing_code
+        how_many = band(n_missing, self.n_rows)
+        is_unknown = isinstance(self.attribute, Category) and code == self.attribute.unknown_code
+        if how_many and not self.attribute.states_missing and not is_unknown:
+            yield self._warning(
+                f"{how_many} values are missing, and would be counted as {self.attribute.labels()[code]!r}, "
+                "the first value. Write nullable = true, or missing = and a value.",
+                n_missing >= MANY_SHARE * self.n_rows,
+            )
 
-    def _about_losses(self, exact: ColumnCounts, sample: Sample | None) -> Iterator[SchemaWarning]:
-        filled, lost, below, above = exact.filled, exact.unread, exact.below, exact.above
-        is_blocking = lost + below + above >= self._blocking_share * filled > 0
-        has_other = self._blocking_share == OTHER_SHARE
-        if (how_many := band(lost, filled)) is not None and not (has_other and how_many == "few"):
-            texts = [] if sample is None else sample(self.position)
+    def _about_losses(self, sample: Callable[[], list[str]]) -> Iterator[SchemaWarning]:
+        attribute, filled = self.attribute, self.filled
+        _, lost, below, above = self.n_in_state
+        is_category = isinstance(attribute, Category)
+        # A declared `other` should hold some values, but not most of them.
+        has_other = is_category and attribute.other is not None  # type: ignore[attr-defined]
+        share = OTHER_SHARE if has_other else MANY_SHARE
+        is_blocking = lost + below + above >= share * filled > 0
+        how_many = band(lost, filled)
+        if how_many and not (has_other and how_many == "few"):
+            texts = sample()
             sentence, is_spelling = self._about_lost(how_many, texts)
             is_unique = len(texts) >= MIN_UNIQUE_RECORDS and len(set(texts)) >= UNIQUE_SHARE * len(texts)
-            if is_unique and isinstance(self.attribute, Category):  # amounts and times usually differ
+            if is_unique and is_category:  # amounts and times usually differ
                 sentence = f"{sentence} Also, {_UNIQUE}"
             yield self._warning(sentence, is_blocking or (is_spelling and lost >= MANY_SHARE * filled))
-        for number, side, bound, end in ((below, "below", "min", "first"), (above, "above", "max", "last")):
-            if (how_many := band(number, filled)) is not None:
-                at = _bound(self.attribute, bound)
-                is_short = self.attribute.kind in ("datetime", "date") and "%y" in "".join(self.text.dates)
-                century = " Two-digit years are read as 1969 to 2068." if is_short else ""
+        has_short_years = attribute.kind in ("datetime", "date") and "%y" in "".join(self.text.dates)
+        century = " Two-digit years are read as 1969 to 2068." if has_short_years else ""
+        for number, side, bound, end, advice in (
+            (below, "below", "min", "first", "Lower min"),
+            (above, "above", "max", "last", "Raise max"),
+        ):
+            if how_many := band(number, filled):
                 yield self._warning(
-                    f"{how_many} values lie {side} {bound} = {at}, and would be counted in the {end} bin. "
-                    f"{'Lower min' if bound == 'min' else 'Raise max'}, or correct the unit.{century}",
+                    f"{how_many} values lie {side} {bound} = {_bound(attribute, bound)}, and would be "
+                    f"counted in the {end} bin. {advice}, or correct the unit.{century}",
                     is_blocking,
                 )
 
-    @property
-    def _blocking_share(self) -> float:
-        """A declared `other` should hold some values, but not most of them."""
-        has_other = isinstance(self.attribute, Category) and self.attribute.other is not None
-        return OTHER_SHARE if has_other else MANY_SHARE
-
     def _about_lost(self, how_many: str, texts: Sequence[str]) -> tuple[str, bool]:
         """The warning about lost texts, and whether only blanks or letter case cause the loss."""
-        shape = common_shape(texts)
-        masked = "" if shape is None else f", shape {shape!r}"
-        if not isinstance(self.attribute, Category):
-            where = self.attribute.labels()[self.attribute.missing_code]
+        attribute, shape = self.attribute, common_shape(texts)
+        masked_shape = "" if shape is None else f", shape {shape!r}"
+        if not isinstance(attribute, Category):
+            where = attribute.labels()[attribute.missing_code]
             return (
-                f"{how_many} values are unreadable as {self.attribute.kind}{masked}, and would be counted as "
-                f"{where!r}. {_ADVICE.get(self.attribute.kind, '')}".rstrip(),
-                False,
-            )
-        declared = {text for text, _ in self.attribute.spellings()}
-        folded = {text.strip().casefold() for text in declared}
-        remedy, is_spelling = "Write `values` as in the table, or give them `aliases`.", True
+                f"{how_many} values are unreadable as {attribute.kind}{masked_shape}, and would be counted "
+                f"as {where!r}. {_ADVICE[attribute.kind]}"
+            ), False
         if shape is not None and "\ufffd" in shape:
             remedy = 'The file is not UTF-8: write [source] encoding = "cp1252", or the one it has.'
-            return f"{how_many} values are undecodable{masked}. {remedy}", False
+            return f"{how_many} values are undecodable{masked_shape}. {remedy}", False
+        declared = {text for text, _ in attribute.spellings()}
+        folded = {text.strip().casefold() for text in declared}
+        remedy, is_spelling = "Write `values` as in the table, or give them `aliases`.", True
         if _most(text.strip() in declared for text in texts):
             remedy = "They match without the blanks around them: write [source] trim = true."
         elif _most(text.strip().casefold() in folded for text in texts):
             remedy = "Only letter case differs: give `aliases`, or write `values` as in the table."
         else:
             is_spelling = False
-        where = self.attribute.labels()[self.attribute.unknown_code]
+        where = attribute.labels()[attribute.unknown_code]
         return (
-            f"{how_many} values match no declared value{masked}, and would be counted as {where!r}. {remedy}",
-            is_spelling,
-        )
+            f"{how_many} values match no declared value{masked_shape}, and would be counted as {where!r}. "
+            f"{remedy}"
+        ), is_spelling
 
-    def _about_kinds(self, exact: ColumnCounts) -> Iterator[SchemaWarning]:
+    def _about_kinds(self) -> Iterator[SchemaWarning]:
         """Warnings about the column itself, whatever its declared type."""
-        if exact.is_constant and not isinstance(self.attribute, Boolean) and exact.filled >= FEW_RECORDS:
+        is_constant = self.in_one_bin and not any(self.n_in_state[State.BELOW :])
+        if is_constant and not isinstance(self.attribute, Boolean) and self.filled >= FEW_RECORDS:
             yield self._warning("all values fall into the same bin, so the column is useless to analysts.")
-        if exact.filled >= MIN_UNIQUE_RECORDS and exact.distinct >= UNIQUE_SHARE * exact.filled:
+        if self.filled >= MIN_UNIQUE_RECORDS and self.distinct >= UNIQUE_SHARE * self.filled:
             yield self._warning(_UNIQUE)
         if is_identifier(self.attribute.name):
             yield self._warning("its name suggests an identifier of a person or a record. Leave it out?")
         if isinstance(self.attribute, Integer) and kind_of_type(self.written) in ("floating", "decimal"):
             yield self._warning(f"the column is of type {self.written}; fractions are rounded down.")
-        if exact.offsets or "time zone" in self.written:
+        if self.offsets or "time zone" in self.written:
             yield self._warning("times with a time zone are counted in UTC, others unchanged.")
 
 
 def _bound(attribute: Attribute, name: str) -> str:
     """A bound as written in a schema."""
-    stated = getattr(attribute, name, None)
-    if stated is None:
-        assert isinstance(attribute, Ordered)
-        low, high = attribute.ends
-        stated = low if name == "min" else high - 1 if attribute.whole else high
-        stated = moment(int(stated)).isoformat() if attribute.kind == "datetime" else stated
+    stated = getattr(attribute, name)
+    if stated is None and isinstance(attribute, Ordered):
+        stated = attribute.ends[name == "max"]
     return f"{stated:,}" if isinstance(stated, (int, float)) else str(stated)
 
 
-def _most(matches: Iterator[bool]) -> bool:
+def _most(matches: Iterable[bool]) -> bool:
     outcomes = list(matches)
     return bool(outcomes) and sum(outcomes) >= len(outcomes) / 2
 
 
 def common_shape(texts: Sequence[str]) -> str | None:
     """The most frequent shape of texts (digits as 9, letters as a or A), if several texts share it."""
-    shapes = Counter(masked(text) for text in texts)
-    if not shapes:
-        return None
-    shape, times = shapes.most_common(1)[0]
-    return shape if times >= MIN_SAME_SHAPE else None
+    shapes = Counter(map(masked, texts)).most_common(1)
+    return shapes[0][0] if shapes and shapes[0][1] >= MIN_SAME_SHAPE else None
 
 
 def masked(text: str) -> str:

@@ -17,7 +17,9 @@ from hdpview.errors import DataError, unknown_name
 EACH_ROW_UNIT = "row"  # name in manifests and ledgers if each row is protected separately
 MOST_ROWS = 1_000_000
 MOST_PER_ROW = 2**40  # records that one row of an aggregated table can stand for
-_UNITS = ("integer", "floating", "decimal", "boolean", "string", "uuid", "date", "timestamp", "null")
+# Kinds of columns that can identify persons, and that can count records; or have no values at all.
+_UNITS = ("integer", "floating", "decimal", "boolean", "string", "uuid", "date", "timestamp")
+_COUNTS = ("integer", "floating", "decimal", "string")
 
 
 @dataclass(frozen=True)
@@ -38,34 +40,21 @@ class Contributions:
     anonymous_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.max_rows, bool)
-            or not isinstance(self.max_rows, int)
-            or not 1 <= self.max_rows <= MOST_ROWS
-        ):
-            raise DataError(
-                f"max_rows must be a whole number from 1 to {MOST_ROWS:,}, not {self.max_rows!r}."
-            )
-        if self.unit is None and self.count is None and self.max_rows != 1:
-            raise DataError(
-                "max_rows bounds the rows of a person, so it needs privacy_unit: the column that "
-                "identifies the person."
-            )
-        if isinstance(self.anonymous_values, str) or not all(
-            isinstance(value, str) for value in self.anonymous_values
-        ):
+        k, nobody = self.max_rows, self.anonymous_values
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_ROWS:
+            raise DataError(f"max_rows must be a whole number from 1 to {MOST_ROWS:,}, not {k!r}.")
+        if self.unit is None and self.count is None and k != 1:
+            needed = "it needs privacy_unit: the column that identifies the person"
+            raise DataError(f"max_rows bounds the rows of a person, so {needed}.")
+        if isinstance(nobody, str) or not all(isinstance(value, str) for value in nobody):
             raise DataError('no_person must be a list of texts, such as ["NA", "unknown"].')
         # A list would make these limits differ from EACH_ROW, and from those of the build to resume.
-        object.__setattr__(self, "anonymous_values", tuple(self.anonymous_values))
-        if self.anonymous_values and self.unit is None:
-            raise DataError(
-                "no_person lists values of the column privacy_unit that name nobody: add privacy_unit."
-            )
+        object.__setattr__(self, "anonymous_values", tuple(nobody))
+        if nobody and self.unit is None:
+            raise DataError("no_person lists values of privacy_unit that name nobody: add privacy_unit.")
         if self.unit == EACH_ROW_UNIT:
-            raise DataError(
-                "'row' is the privacy unit of views that protect each row. Rename the column 'row' that "
-                "identifies the person."
-            )
+            way_out = "Rename the column 'row' that identifies the person."
+            raise DataError(f"'row' is the privacy unit of views that protect each row. {way_out}")
         if self.unit is not None and self.unit == self.count:
             raise DataError(f"Column {self.unit!r} cannot both name the person and count records.")
 
@@ -76,13 +65,12 @@ class Contributions:
 
     def check(self, types: dict[str, str]) -> None:
         """Raise a DataError if a table lacks these columns, or their types do not fit."""
+        kinds = {self.unit: _UNITS, self.count: _COUNTS}
         for name in self.columns:
             if name not in types:
                 raise DataError(unknown_name("column", name, types, "The table has"))
-        kinds = {self.unit: _UNITS, self.count: ("integer", "floating", "decimal", "string", "null")}
-        for name in self.columns:
-            if kind_of_type(types[name]) not in kinds[name]:
-                fitting = ", ".join(kind for kind in kinds[name] if kind != "null")
+            if kind_of_type(types[name]) not in (*kinds[name], "null"):
+                fitting = ", ".join(kinds[name])
                 raise DataError(f"Column {name!r} is of type {types[name]}; it must be one of: {fitting}.")
 
 

@@ -26,7 +26,6 @@ _KINDS = {  # kind of column → type of attribute
     "boolean": "boolean", "integer": "integer", "floating": "real", "decimal": "real",
     "timestamp": "datetime", "date": "datetime", "string": "category", "uuid": "category", "null": "category",
 }  # fmt: skip
-_NOT_LEARNT = "could not be learnt with this budget"
 
 
 def draft_schema(
@@ -97,20 +96,18 @@ def learnable_draft(
 
 def learnt_text(draft: Draft, learnt: Learnt, epsilon: Fraction, delta: Fraction) -> str:
     """Text of a schema file from the free draft and the learnt attributes, with their cost in ε and δ."""
-    columns = tuple(_learnt_column(column, learnt) for column in draft.columns)
     cost = {"learnt_epsilon": str(epsilon), **({"learnt_delta": str(delta)} if delta else {})}
-    return replace(draft, columns=columns, learnt=cost).text()
 
+    def described(column: DraftColumn) -> DraftColumn:
+        if column.name not in learnt.kinds:
+            return column
+        if column.name not in learnt.attributes:
+            return replace(column, note="could not be learnt with this budget")
+        known = learnt.attributes[column.name].to_dict()
+        fields = {key: value for key, value in known.items() if key not in ("type", "nullable")}
+        return DraftColumn(column.name, learnt.kinds[column.name], fields)
 
-def _learnt_column(column: DraftColumn, learnt: Learnt) -> DraftColumn:
-    if column.name in learnt.attributes:
-        return DraftColumn(column.name, learnt.kinds[column.name], _known(learnt.attributes[column.name]))
-    return replace(column, note=_NOT_LEARNT) if column.name in learnt.kinds else column
-
-
-def _known(attribute: Attribute) -> dict[str, Any]:
-    """The learnt facts about an attribute, without the defaults of a draft."""
-    return {key: value for key, value in attribute.to_dict().items() if key not in ("type", "nullable")}
+    return replace(draft, columns=tuple(map(described, draft.columns)), learnt=cost).text()
 
 
 def _kind(written: str) -> str | None:
@@ -127,15 +124,16 @@ def _typed_column(name: str, written: str, head: Sequence[str]) -> DraftColumn:
 
 
 def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Schema:
+    """A schema with bounds and values read from the table itself."""
+
     def read() -> list[Attribute]:
         with open_source(source) as opened:
             chosen = chosen_columns(opened.types, columns, exclude, DataError)
-            kinds = {
-                name: kind
+            return [
+                _filled_attribute(opened, name, kind)
                 for name in chosen
                 if (kind := _kind(opened.types[name])) is not None and (columns or not is_identifier(name))
-            }
-            return [_filled_attribute(opened, name, kind) for name, kind in kinds.items()]
+            ]
 
     return Schema(quoting_no_value(source, read), learnt_from_data=True)
 
@@ -146,20 +144,17 @@ def _filled_attribute(opened: OpenSource, name: str, kind: str) -> Attribute:
         kind, column = _kind_of_text(column, opened)
     if kind in ("integer", "real", "datetime"):
         finite = f"CASE WHEN isfinite({column}) THEN {column} END" if kind == "real" else column
-        ends = f"min({finite}) AS low, max({finite}) AS high"
-        (row,) = opened.rows(f"SELECT {ends}, count(*) - count({column}) AS nulls FROM source")
-        if row["low"] is None:
-            return Boolean(name=name, nullable=True)  # a column without values: any type will do
-        return _ordered(name, kind, row["low"], row["high"], bool(row["nulls"]))
-    if kind == "boolean":
-        return Boolean(name=name, nullable=True)
-    text = f"CAST({column} AS VARCHAR)"
-    query = f"SELECT {text} AS v FROM source WHERE {column} IS NOT NULL GROUP BY v ORDER BY count(*) DESC, v"
-    values = [row["v"] for row in opened.rows(f"{query} LIMIT {MOST_CATEGORIES + 1}")]
-    if not values:
-        return Boolean(name=name, nullable=True)
-    other = "other" if len(values) > MOST_CATEGORIES else None
-    return Category(name=name, values=tuple(sorted(values[:MOST_CATEGORIES])), other=other, nullable=True)
+        ends = f"min({finite}) AS low, max({finite}) AS high, count(*) > count({column}) AS nullable"
+        (row,) = opened.rows(f"SELECT {ends} FROM source")
+        if row["low"] is not None:
+            return _ordered(name, kind, **row)
+    elif kind == "category":
+        query = f"SELECT CAST({column} AS VARCHAR) AS v FROM source WHERE {column} IS NOT NULL GROUP BY v"
+        rows = opened.rows(f"{query} ORDER BY count(*) DESC, v LIMIT {MOST_CATEGORIES + 1}")
+        if values := sorted(row["v"] for row in rows[:MOST_CATEGORIES]):
+            other = "other" if len(rows) > MOST_CATEGORIES else None
+            return Category(name=name, values=tuple(values), other=other, nullable=True)
+    return Boolean(name=name, nullable=True)  # fits a column without values, too
 
 
 def _kind_of_text(column: str, opened: OpenSource) -> tuple[str, str]:
@@ -169,8 +164,8 @@ def _kind_of_text(column: str, opened: OpenSource) -> tuple[str, str]:
     casts = {kind: f"TRY_CAST({filled} AS {cast})" for kind, cast in candidates.items()}
     counts = ", ".join(f"count({cast}) AS {name_sql(kind)}" for kind, cast in casts.items())
     (row,) = opened.rows(f"SELECT {counts} FROM source")
-    kind = next(kind for kind in casts if row[kind] == row["category"])
-    return (kind, casts[kind]) if row["category"] else ("category", filled)
+    kind = next(kind for kind in casts if row[kind] == row["category"] > 0 or kind == "category")
+    return kind, casts[kind]
 
 
 def _ordered(name: str, kind: str, low: Any, high: Any, nullable: bool) -> Attribute:

@@ -121,13 +121,12 @@ def kind_of_type(written: str) -> str | None:
     base = re.split(r"[(\[]", written.lower())[0].strip('" ')
     if written.endswith("]"):
         return None
-    kinds = {
-        "float": "floating", "double": "floating", "varchar": "string", "enum": "string",
-        **{kind: kind for kind in ("boolean", "decimal", "date", "uuid", "null")},
-    }  # fmt: skip
     if base.startswith("timestamp"):
         return "timestamp"
-    return "integer" if re.fullmatch(r"u?(tiny|small|huge|big)?int(eger)?", base) else kinds.get(base)
+    if re.fullmatch(r"u?(tiny|small|huge|big)?int(eger)?", base):
+        return "integer"
+    other = {"float": "floating", "double": "floating", "varchar": "string", "enum": "string"}
+    return base if base in ("boolean", "decimal", "date", "uuid", "null") else other.get(base)
 
 
 def outcomes_sql(
@@ -148,7 +147,9 @@ def outcomes_sql(
         plain.append(f"{plain_sql(column, written, each, schema.source)} AS p_{i}")
         values.append(f"{_value(f'p_{i}', written, each, schema.source)} AS v_{i}")
         outcome = _outcome(f"p_{i}", f"v_{i}", _bin(f"v_{i}", written, each), written, each)
-        ends.append(f"CAST({outcome} AS {_outcome_type(each)}) AS o_{i}")
+        n = each.n_values + len(State)
+        kind = "UTINYINT" if n <= 2**8 else "USMALLINT" if n <= 2**16 else "UINTEGER"
+        ends.append(f"CAST({outcome} AS {kind}) AS o_{i}")
     kept = ", ".join([*own, *(f"p_{i}" for i in range(len(schema))), *values])
     return (
         f"SELECT {', '.join([*own, *ends])} FROM (SELECT {kept} FROM "
@@ -167,11 +168,6 @@ def codes_of_states(attribute: Attribute) -> list[int]:
     """The code that a value in each `State` is counted under."""
     unread = attribute.unknown_code if isinstance(attribute, Category) else attribute.missing_code
     return [attribute.missing_code, unread, 0, attribute.n_values - 1]
-
-
-def _outcome_type(attribute: Attribute) -> str:
-    n = attribute.n_values + len(State)
-    return "UTINYINT" if n <= 2**8 else "USMALLINT" if n <= 2**16 else "UINTEGER"
 
 
 def _is_text(written: str) -> bool:
@@ -209,19 +205,8 @@ def plain_sql(column: str, written: str, attribute: Attribute, text: TextFormat)
         column = f"CASE WHEN stripped({column}) NOT IN ({marks}) THEN {column} END" if marks else column
     if isinstance(attribute, (Integer, Real)):
         return _plain_number(column, text)
-    if isinstance(attribute, Datetime):
-        return f"stripped({column})"
-    return f"stripped({column})" if text.trim and isinstance(attribute, Category) else column
-
-
-def _since_1970(number: str, epoch: str) -> str:
-    """Microseconds of moments that are whole numbers, held within the calendar so that none overflows."""
-    per_second = {"s": 1, "ms": 1_000}[epoch]
-    low, high = (end * per_second for end in _CALENDAR_SECONDS)
-    held = _first_case(
-        (f"{number} < {low}", whole_sql(low)), (f"{number} > {high}", whole_sql(high)), otherwise=number
-    )
-    return f"({held}) * {1_000_000 // per_second}"
+    is_stripped = isinstance(attribute, Datetime) or (text.trim and isinstance(attribute, Category))
+    return f"stripped({column})" if is_stripped else column
 
 
 def _plain_number(column: str, text: TextFormat) -> str:
@@ -272,7 +257,12 @@ def _value(column: str, written: str, attribute: Attribute, text: TextFormat) ->
             # Seconds and milliseconds reach further than microseconds; such values become null.
             return f"moment_of(TRY_CAST({column} AS TIMESTAMP))"
         if text.epoch is not None:
-            return _since_1970(whole_of_sql(column, written), text.epoch)
+            # Held within the calendar, so that none overflows.
+            per_second = {"s": 1, "ms": 1_000}[text.epoch]
+            low, high = (whole_sql(end * per_second) for end in _CALENDAR_SECONDS)
+            number = whole_of_sql(column, written)
+            held = _first_case((f"{number} < {low}", low), (f"{number} > {high}", high), otherwise=number)
+            return f"({held}) * {1_000_000 // per_second}"
         formats, iso = ", ".join(map(text_sql, text.dates)), f"moment_of_text({column})"
         return f"coalesce(moment_by({column}, [{formats}]), {iso})" if formats else iso
     if isinstance(attribute, Boolean) and kind != "boolean":

@@ -70,39 +70,38 @@ def files_of(path: str | Path) -> list[Path]:
     text = str(path)
     if re.match(r"[a-zA-Z][\w+.-]+://", text):
         address = re.sub(r"//[^/@]*@", "//…@", text)  # no passwords in messages
-        raise DataError(
-            f"{address!r} is an address, not a file. Download it, or pass a table: "
-            "ibis.connect(address).table(name)."
-        )
+        way_out = "Download it, or pass a table: ibis.connect(address).table(name)."
+        raise DataError(f"{address!r} is an address, not a file. {way_out}")
     given = Path(text).expanduser()
     if text and given.is_dir():
-        files = sorted(
-            file
-            for file in given.rglob("*")
-            if kind_of_file(file) and file.is_file() and not _is_hidden(file, given)
-        )
+        inside = [file for file in given.rglob("*") if kind_of_file(file) and file.is_file()]
+        hidden = [any(part[0] in "._" for part in file.relative_to(given).parts) for file in inside]
+        files = sorted(file for file, is_hidden in zip(inside, hidden, strict=True) if not is_hidden)
         if not files:
-            raise DataError(
-                f"The folder {text!r} contains no table. Put files ending in {_READABLE} into it, or name "
-                "another folder."
-            )
+            raise DataError(f"The folder {text!r} contains no table: no file ending in {_READABLE}.")
     elif text and given.exists():
         files = [given]
     else:
         matches = map(Path, glob.glob(str(given), recursive=True))  # noqa: PTH207 Path.glob refuses absolute patterns
         files = sorted(file for file in matches if file.is_file())
         if not files:
-            raise DataError(
-                f"There is no file {text!r}. Check the path; it is relative to {str(Path.cwd())!r}."
-            )
-    unreadable = [file for file in files if not kind_of_file(file)]
-    if unreadable:
-        raise DataError(_way_out(unreadable[0]))
-    if len({kind_of_file(file) for file in files}) > 1:
-        raise DataError(
-            f"{text!r} mixes kinds of files. Name one kind, for example {str(given / '*.parquet')!r}."
-        )
+            folder = str(Path.cwd())
+            raise DataError(f"There is no file {text!r}. Check the path; it is relative to {folder!r}.")
+    if unreadable := next((file for file in files if not kind_of_file(file)), None):
+        suffix = unreadable.suffix.lower()
+        way_out = _WAYS_OUT.get(_SAME_WAYS.get(suffix, suffix), f"Use a file ending in {_READABLE}")
+        name, path = unreadable.name, str(unreadable)
+        raise DataError(f"{name!r} is not a table that hdpview reads. {way_out.format(path)}.")
+    if len(set(map(kind_of_file, files))) > 1:
+        example = str(given / "*.parquet")
+        raise DataError(f"{text!r} mixes kinds of files. Name one kind, for example {example!r}.")
     return files
+
+
+def kind_of_file(file: Path) -> str | None:
+    """`parquet`, `csv` or `json`, by the name alone; None for any other."""
+    name = file.name.lower()
+    return next((kind for suffix, kind in _KINDS.items() if name.endswith(suffix)), None)
 
 
 def text_files(source: Any, kinds: Sequence[str] = ("csv", "json")) -> list[Path] | None:
@@ -130,10 +129,10 @@ def files_sql(
         # Invalid UTF-8 is replaced: in strict mode, one such value would make the whole table fail. [P7]
         return f"read_parquet({_paths(files)}, union_by_name = {len(files) > 1}, utf8_validation = 'replace')"
     if kind == "json":
-        columns = _texts(_json_names(files))
+        names = list(dict.fromkeys(name for file in files for record in json_head(file) for name in record))
         # The setting `records`, too, would be guessed from values: one odd line would change all others. [P7]
-        options = f"columns = {columns}, records = true, format = 'newline_delimited', ignore_errors = true"
-        return f"read_json({_paths(files)}, {options})"
+        options = "records = true, format = 'newline_delimited', ignore_errors = true"
+        return f"read_json({_paths(files)}, columns = {_texts(names)}, {options})"
     delimiter, names = csv_layout(files, text)
     readable = files if directory is None else [utf8_copy(file, text, directory) or file for file in files]
     settings = {
@@ -156,8 +155,18 @@ def files_sql(
     return f"read_csv({_paths(readable)}, {', '.join(f'{key} = {value}' for key, value in settings.items())})"
 
 
+def other_settings(problem: Exception) -> dict[str, bool]:
+    """Settings of `open_source` with which DuckDB may read CSV files that it gave up on."""
+    if "null_padding" in str(problem) and "parallel" in str(problem):
+        return {"parallel_csv": False}  # line breaks in fields and short lines look alike in parallel
+    # In strict mode, lines that end in different ways are an error of the whole file.
+    return {"strict": False} if "state machine" in str(problem) else {}
+
+
 def _paths(files: Sequence[Path]) -> str:
-    return f"[{', '.join(text_sql(_literal_path(file)) for file in files)}]"
+    """A list of paths that DuckDB does not interpret as patterns."""
+    literal = (re.sub(r"([*?\[])", r"[\1]", str(file)) for file in files)
+    return f"[{', '.join(map(text_sql, literal))}]"
 
 
 def _texts(names: Sequence[str]) -> str:
@@ -167,14 +176,13 @@ def _texts(names: Sequence[str]) -> str:
 
 def csv_layout(files: Sequence[Path], text: TextFormat = PLAIN) -> tuple[str, list[str]]:
     """Delimiter and column names of CSV files that are read as one table."""
-    delimiter, names = _header(files[0], text)
-    for file in files[1:]:
-        if _header(file, text) != (delimiter, names):
-            raise DataError(
-                f"{file.name!r} and {files[0].name!r} have different columns or separators. Files read "
-                "together need the same header line."
-            )
-    return delimiter, names
+    layout = _header(files[0], text)
+    if other := next((file for file in files[1:] if _header(file, text) != layout), None):
+        raise DataError(
+            f"{other.name!r} and {files[0].name!r} have different columns or separators. Files read together "
+            "need the same header line."
+        )
+    return layout
 
 
 def first_lines(file: Path, text: TextFormat, n_lines: int) -> list[list[str]]:
@@ -192,13 +200,6 @@ def first_lines(file: Path, text: TextFormat, n_lines: int) -> list[list[str]]:
     return rows
 
 
-def _way_out(file: Path) -> str:
-    """A message for an unsupported file, with another way to read it."""
-    suffix = file.suffix.lower()
-    way_out = _WAYS_OUT.get(_SAME_WAYS.get(suffix, suffix), f"Use a file ending in {_READABLE}")
-    return f"{file.name!r} is not a table that hdpview reads. {way_out.format(str(file))}."
-
-
 def json_head(file: Path) -> list[dict[str, Any]]:
     """The first records of a JSON-lines file; lines that hold none are left out."""
     records: list[dict[str, Any]] = []
@@ -211,34 +212,6 @@ def json_head(file: Path) -> list[dict[str, Any]]:
         way_out = _WAYS_OUT[".json"].format(str(file))
         raise DataError(f"{file.name!r} does not hold one JSON object per line. {way_out}.")
     return records
-
-
-def _json_names(files: Sequence[Path]) -> list[str]:
-    """Names of columns: the keys of the first records of each file."""
-    return list(dict.fromkeys(name for file in files for record in json_head(file) for name in record))
-
-
-def other_settings(problem: Exception) -> dict[str, bool]:
-    """Settings of `open_source` with which DuckDB may read CSV files that it gave up on."""
-    if "null_padding" in str(problem) and "parallel" in str(problem):
-        return {"parallel_csv": False}  # line breaks in fields and short lines look alike in parallel
-    # In strict mode, lines that end in different ways are an error of the whole file.
-    return {"strict": False} if "state machine" in str(problem) else {}
-
-
-def kind_of_file(file: Path) -> str | None:
-    """`parquet`, `csv` or `json`, by the name alone; None for any other."""
-    name = file.name.lower()
-    return next((kind for suffix, kind in _KINDS.items() if name.endswith(suffix)), None)
-
-
-def _is_hidden(file: Path, folder: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-
-
-def _literal_path(file: Path) -> str:
-    """A path that DuckDB does not interpret as a pattern."""
-    return re.sub(r"([*?\[])", r"[\1]", str(file))
 
 
 def open_text(file: Path, text: TextFormat) -> IO[str]:
@@ -292,16 +265,14 @@ def utf8_copy(file: Path, text: TextFormat, directory: Path) -> Path | None:
 def _is_clean(file: Path) -> bool:
     """Whether a file is UTF-8 throughout and has no overlong line, which would fill one of the chunks."""
     decoder, size = codecs.getincrementaldecoder("utf-8")(), LONGEST_LINE // 2
-    try:
-        with _open_bytes(file) as source:
-            while chunk := source.read(size):
-                decoder.decode(chunk)
-                if len(chunk) == size and b"\n" not in chunk:
-                    return False
-            decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
+    with contextlib.suppress(UnicodeDecodeError), _open_bytes(file) as source:
+        while chunk := source.read(size):
+            decoder.decode(chunk)
+            if len(chunk) == size and b"\n" not in chunk:
+                return False
+        decoder.decode(b"", final=True)
+        return True
+    return False
 
 
 def _reader(lines: Iterable[str], delimiter: str, text: TextFormat) -> Iterator[list[str]]:
@@ -324,42 +295,46 @@ def _header(file: Path, text: TextFormat) -> tuple[str, list[str]]:
     if any("\ufffd" in name or "\0" in name for name in names):
         raise DataError(_why_unreadable(file, text))
     if not names:
-        raise DataError(
-            f"{file.name!r} has no header line. Name the columns in its first line, or in the schema: "
-            "[source] columns = [...]."
-        )
-    problem = _other_columns(lines[0], delimiter, first, text) or _title(lines, first, text)
-    if problem is not None:
+        way_out = "Name the columns in its first line, or in the schema: [source] columns = [...]."
+        raise DataError(f"{file.name!r} has no header line. {way_out}")
+    if problem := _problem_of_header(lines, delimiter, first, text):
         raise DataError(f"The first line of {file.name!r} {problem}")
     named = [name or f"column{position}" for position, name in enumerate(names)]
-    twice = [name for name, times in Counter(name.casefold() for name in named).items() if times > 1]
-    if twice:
-        raise DataError(f"{file.name!r} has two columns named {twice[0]!r}. Rename one of them.")
+    name, times = Counter(map(str.casefold, named)).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"{file.name!r} has two columns named {name!r}. Rename one of them.")
     return delimiter, named
 
 
 def _why_unreadable(file: Path, text: TextFormat) -> str:
+    name, packing = repr(file.name), _PACKED.get(file.suffix.lower())
+    if packing:
+        return f"{name} is not a complete file packed by {packing}. Name it .csv if it is plain text."
     with file.open("rb") as opened:
         start = opened.read(16)
-    content = next((what for mark, what in _CONTENTS.items() if start.startswith(mark)), None)
-    if file.suffix.lower() in _PACKED:
-        return (
-            f"{file.name!r} is not a complete file packed by {_PACKED[file.suffix.lower()]}. Name it .csv if "
-            "it is plain text."
-        )
-    if content is not None:
-        return f"{file.name!r} is not text but {content}."
+    if content := next((what for mark, what in _CONTENTS.items() if start.startswith(mark)), None):
+        return f"{name} is not text but {content}."
     return (
-        f"Cannot read the header line of {file.name!r} as {text.encoding}. It must be a readable CSV file; "
-        "state another encoding in the schema, such as [source] encoding = "
-        f'"{guessed_encoding(file)}".'
+        f"Cannot read the header line of {name} as {text.encoding}. It must be a readable CSV file; state "
+        f'another encoding in the schema, such as [source] encoding = "{guessed_encoding(file)}".'
     )
 
 
-def _title(lines: Sequence[str], first: Sequence[str], text: TextFormat) -> str | None:
-    """The problem of a first line that has far fewer fields than the lines below it."""
+def _problem_of_header(
+    lines: Sequence[str], delimiter: str, first: Sequence[str], text: TextFormat
+) -> str | None:
+    """Why a first line cannot be the header: it has another separator or number of fields than declared, or
+    far fewer fields than the lines below it.
+    """
+    better = separator_of(lines[0])
+    if text.separator is not None and len(first) == 1 and better in lines[0] and better != delimiter:
+        wrong = f"is not split by the schema's separator {delimiter!r}, but by {better!r}."
+        return f"{wrong} Correct [source] separator."
     if text.columns:
-        return None
+        if len(first) in (0, len(text.columns)):
+            return None
+        named = f"has {len(first)} fields, but [source] columns names {len(text.columns)}."
+        return f"{named} Name each column once, from left to right."
     if re.fullmatch(r"sep=.\s*", lines[0]):
         return "only states the separator. Delete it, so that the file begins with the names of the columns."
     unquoted = [re.sub(r'"[^"]*"', "", line) for line in lines[1:] if line.strip()]
@@ -373,21 +348,5 @@ def _title(lines: Sequence[str], first: Sequence[str], text: TextFormat) -> str 
             "has far fewer fields than the lines below it: it looks like a title. Delete the lines above the "
             "header line, which names the columns, or put quotation marks around fields that hold the "
             "separator."
-        )
-    return None
-
-
-def _other_columns(line: str, delimiter: str, first: Sequence[str], text: TextFormat) -> str | None:
-    """The problem of a first line that does not have the declared separator or columns."""
-    better = separator_of(line)
-    if text.separator is not None and len(first) == 1 and better in line and better != delimiter:
-        return (
-            f"is not split by the schema's separator {delimiter!r}, but by {better!r}. Correct [source] "
-            "separator."
-        )
-    if text.columns and first and len(first) != len(text.columns):
-        return (
-            f"has {len(first)} fields, but [source] columns names {len(text.columns)}. Name each column "
-            "once, from left to right."
         )
     return None

@@ -6,6 +6,7 @@ If two interpretations fit, the guess asks instead of choosing: 5.500 may be fiv
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -18,10 +19,10 @@ from hdpview.counts.check import common_shape
 from hdpview.counts.encode import name_sql, text_sql
 from hdpview.counts.files import csv_layout, first_lines, guessed_encoding, json_head, kind_of_file
 from hdpview.counts.sources import open_source
-from hdpview.counts.structure import check_first_line
 from hdpview.domain.drafting import Draft, DraftColumn
 from hdpview.domain.suggestions import suggested_fields
 from hdpview.domain.text_format import PLAIN, TextFormat
+from hdpview.errors import DataError
 
 N_LINES = 100
 # The same list for every file, so that it reveals nothing about any file.
@@ -34,6 +35,11 @@ MIN_UNIQUE = 30
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?")
+# A field of a record: a number, a date or an e-mail address.
+_VALUE = re.compile(
+    r"[+-]?[0-9]+([.,][0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}([ T].*)?|.*@.*", re.DOTALL
+)
+_YEAR = re.compile(r"(19|20)[0-9]{2}")
 _TRUTHS = {"true", "false", "t", "f", "yes", "no", "y", "n"}
 _MONEY = "$€£¥₹%"
 _WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,]* ?([a-zA-Zµ°]{1,12})")
@@ -60,11 +66,15 @@ def guessed_draft(file: Path, *, is_named: bool = False) -> Draft:
         text, separator, columns = PLAIN, "", _json_head(file)
     else:
         text = replace(PLAIN, encoding=guessed_encoding(file))
-        if not is_named:
-            check_first_line(file, text)
         separator, names = csv_layout([file], text)
         lines = first_lines(file, text, N_LINES)
         columns = {name: [line[i].strip() for line in lines] for i, name in enumerate(names)}
+        if not is_named and any(_is_record_like(name, [*filter(None, columns[name])]) for name in names):
+            raise DataError(
+                f"The first line of {file.name!r} looks like a record, not like column names. Write a header "
+                "line above it, or state [source] columns = [...] in a schema. If these are the names, "
+                "choose the columns to use by name (--columns)."
+            )
         text = replace(text, separator=None if separator in ",\t" else separator)
     columns = {name: [each for each in fields if each not in USUAL_MARKS] for name, fields in columns.items()}
     guessing = _Guessing(file, replace(text, missing=USUAL_MARKS), separator, columns)
@@ -74,15 +84,18 @@ def guessed_draft(file: Path, *, is_named: bool = False) -> Draft:
 
 
 def _json_head(file: Path) -> dict[str, list[str]]:
-    records = json_head(file)
-    return {
-        name: [
-            value if isinstance(value, str) else json.dumps(value)
-            for record in records
-            if (value := record.get(name)) is not None
-        ]
-        for name in dict.fromkeys(name for record in records for name in record)
-    }
+    columns: dict[str, list[str]] = {}
+    for name, value in (field for record in json_head(file) for field in record.items()):
+        texts = columns.setdefault(name, [])
+        texts += [] if value is None else [value if isinstance(value, str) else json.dumps(value)]
+    return columns
+
+
+def _is_record_like(name: str, below: Sequence[str]) -> bool:
+    """Whether a column's name looks like the values below it, or is one of them. Years may be names."""
+    if _VALUE.fullmatch(name) and not _YEAR.fullmatch(name):
+        return sum(_VALUE.fullmatch(each) is not None for each in below) > len(below) / 2
+    return below.count(name) >= max(2, len(below) // 20)
 
 
 class _Guessing:
@@ -137,24 +150,22 @@ class _Guessing:
             tuple(_plain_number(each, form) for i in fitting[form] for each in columns[i]) for form in best
         }
         sign = best[0].thousands or best[0].decimal
+        other = "," if sign == "." else "."
         # Files separated by commas hardly use decimal commas.
         if len(readings) == 1 or (self.separator, sign) == (",", "."):
             self.text = best[0]
-            return
-        other = "," if sign == "." else "."
-        self.questions["decimal"] = (
-            f"is 9{sign}999 nearly ten ({sign!r}) or nearly ten thousand ({other!r}, with "
-            f"thousands = {sign!r})? Then declare columns of such numbers as integer or real."
-        )
+        else:
+            self.questions["decimal"] = (
+                f"is 9{sign}999 nearly ten ({sign!r}) or nearly ten thousand ({other!r}, with "
+                f"thousands = {sign!r})? Then declare columns of such numbers as integer or real."
+            )
 
     def decide_dates(self) -> None:
         """Formats of dates other than ISO; a question if several fit the whole file."""
         chosen: dict[str, None] = {}
         for name, fields in self.columns.items():
             dates = [each for each in fields if not is_iso(each)]
-            fitting = [
-                each for each in _DATE_FORMATS if dates and all(_is_date(text, each) for text in dates)
-            ]
+            fitting = [each for each in _DATE_FORMATS if dates and _are_dates(dates, each)]
             if len(fitting) > 1:
                 fitting = self._fitting_whole_file(name, fitting) or fitting
             if len(fitting) > 1:
@@ -193,15 +204,15 @@ class _Guessing:
             f"Types, signs and dates were guessed from the first {N_LINES} lines of {self.file.name}. "
             "They show the format only, not the values. Correct any mistakes."
         )
-        columns = (self._column(name, fields, kinds[name]) for name, fields in self.columns.items())
+        columns = []
+        for name, kind in kinds.items():
+            head = self.columns[name]
+            is_unique = _are_unique(head, kind)
+            if kind in ("integer", "real"):
+                head = [_plain_number(each, self.text) for each in head]
+            suggested = suggested_fields(name, kind, head) or {}
+            columns.append(DraftColumn(name, kind, suggested, self.notes.get(name, ""), is_unique))
         return Draft(tuple(columns), self.text, (remark,), questions=self.questions)
-
-    def _column(self, name: str, fields: Sequence[str], kind: str) -> DraftColumn:
-        is_number = kind in ("integer", "real")
-        head = [_plain_number(each, self.text) for each in fields] if is_number else fields
-        suggested = suggested_fields(name, kind, head) or {}
-        is_unique = _are_unique(fields, kind)
-        return DraftColumn(name, kind, suggested, self.notes.get(name, ""), is_unique)
 
     def _epochs(self, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Columns of whole numbers whose name and size suggest timestamps."""
@@ -257,24 +268,19 @@ def _is_number(text: str, form: TextFormat) -> bool:
     return not is_grouped and _REAL.fullmatch(_plain_number(text, form)) is not None
 
 
-def _is_date(text: str, date_format: str) -> bool:
-    try:
-        datetime.strptime(text, date_format)
-    except ValueError:
-        return False
-    return True
+def _are_dates(texts: Sequence[str], date_format: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return all(datetime.strptime(text, date_format) for text in texts)
+    return False
 
 
 def _are_unique(fields: Sequence[str], kind: str) -> bool:
     """Whether first fields look like identifiers: all differ, and they are texts, long or in sequence."""
     if len(fields) < MIN_UNIQUE or len(set(fields)) < len(fields):
         return False
-    if kind == "category":
-        return True
     if kind != "integer" or not all(_WHOLE.fullmatch(each) for each in fields):
-        return False
-    numbers = [int(each) for each in fields]
-    in_sequence = all(later - earlier == 1 for earlier, later in itertools.pairwise(numbers))
+        return kind == "category"
+    in_sequence = all(int(later) - int(each) == 1 for each, later in itertools.pairwise(fields))
     return in_sequence or min(map(len, fields)) >= 7
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Event
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import pyarrow as pa
 
 from hdpview.counts.contributions import (
     EACH_ROW,
@@ -20,18 +19,18 @@ from hdpview.counts.contributions import (
 )
 from hdpview.counts.encode import code_sql, kind_of_type, outcomes_sql
 from hdpview.counts.files import csv_layout, other_settings, text_files
-from hdpview.counts.refusals import quoting_no_value, without_values
+from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.rows import Decoder, States
 from hdpview.counts.sources import OpenSource, open_source
 from hdpview.counts.sparse import Codes, SparseCounts, code_type
 from hdpview.domain import Schema
 from hdpview.domain.text_format import PLAIN, TextFormat
-from hdpview.errors import DataError, HdpviewError, unknown_name
+from hdpview.errors import DataError, unknown_name
 from hdpview.progress import Progress, in_background, silent
 
 Result = TypeVar("Result")
 
-_STEP = "Counting occupied cells"
+CHECKING = "Checking the table against the schema"
 _NUMBERS = ("integer", "floating", "decimal", "boolean", "string", "null")
 _COLUMN_KINDS = {  # type of attribute → kinds of columns it can be read from
     "integer": _NUMBERS,
@@ -70,67 +69,71 @@ def read_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) ->
     """The occupied cells of a table. No row is refused: the cell of a row depends on this row alone.
     source: see `sources.open_source`.
     """
+    codes = [np.empty((0, len(schema)), code_type(schema))]
+    counts = [np.empty(0, np.int64)]
 
-    def read(opened: OpenSource) -> SparseCounts:
-        batches = opened.batches(cells_sql(rows_sql(opened.types, schema, options), schema, options))
-        return run_query(
-            opened, lambda stop: _collected(batches, schema, stop, options.threads), options.progress, _STEP
-        )
+    def collect(opened: OpenSource) -> None:
+        del codes[1:], counts[1:]
+        rows = rows_sql(opened.types, schema, options)
+        for batch in opened.batches(cells_sql(rows, schema, options)):
+            codes.append(np.stack([batch[f"c_{i}"].to_numpy() for i in range(len(schema))], axis=1))
+            counts.append(batch["n"].to_numpy().copy())  # a view would keep the whole batch
 
-    return read_with(read, source, schema, options)
+    read_with(collect, source, schema, options, "Counting occupied cells")
+    # One array at a time, to limit peak memory.
+    all_codes = cast("Codes", np.concatenate(codes))
+    codes.clear()
+    return SparseCounts(schema, all_codes, np.concatenate(counts), options.threads)
 
 
 def read_states(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> States:
     """Count, per column, how values would be read, in one pass that keeps no row."""
 
-    def read(opened: OpenSource) -> States:
-        def add(stop: Event) -> States:
-            decoder = Decoder(schema)
-            for batch in opened.batches(rows_sql(opened.types, schema, options)):
-                if stop.is_set():
-                    break
-                for _ in decoder.rows_of(batch):
-                    pass
-            return decoder.states
+    def count(opened: OpenSource) -> States:
+        decoder = Decoder(schema)
+        for batch in opened.batches(rows_sql(opened.types, schema, options)):
+            deque(decoder.rows_of(batch), maxlen=0)
+        return decoder.states
 
-        return run_query(opened, add, options.progress, "Checking the table against the schema")
-
-    return read_with(read, source, schema, options)
+    return read_with(count, source, schema, options, CHECKING)
 
 
 def read_with(
-    read: Callable[[OpenSource], Result],
+    work: Callable[[OpenSource], Result],
     source: Any,
     schema: Schema,
     options: ReadOptions,
+    text: str,
     *,
     strict: bool = False,
 ) -> Result:
-    """Open a table, check its columns and read it; its errors quote no value."""
-    settings, problem = {"parallel_csv": True, "strict": strict}, None
-    while problem is None:
-        try:
-            with open_source(
-                source,
-                options.wanted(schema),
-                memory_limit=options.memory_limit,
-                threads=options.threads,
-                exact_text=[] if options.limits.unit is None else [options.limits.unit],
-                text=schema.source,
-                **settings,
-            ) as opened:
-                check_columns(opened.types, schema)
-                options.limits.check(opened.types)
-                return read(opened)
-        except HdpviewError:
-            raise
-        # any error of a database or file reader may quote values: pass on only its kind
-        except Exception as refusal:
-            others = other_settings(refusal)
-            if others.items() <= settings.items():
-                problem = without_values(refusal, source)
-            settings |= others
-    raise problem  # not in the handler: there the original, with its message, would become its context
+    """Open a table, check its columns, and do the work on a thread, so that Ctrl-C stops the database at
+    once. Errors quote no value.
+    """
+    settings = {"parallel_csv": True, "strict": strict}
+
+    def read() -> Result:
+        with open_source(
+            source,
+            options.wanted(schema),
+            memory_limit=options.memory_limit,
+            threads=options.threads,
+            exact_text=[] if options.limits.unit is None else [options.limits.unit],
+            text=schema.source,
+            **settings,
+        ) as opened:
+            check_columns(opened.types, schema)
+            options.limits.check(opened.types)
+            report = lambda: options.progress(opened.fraction_read(), text)  # noqa: E731
+            return in_background(lambda: work(opened), report, opened.stop)
+
+    def can_retry(refusal: Exception) -> bool:
+        others = other_settings(refusal)
+        is_new = not others.items() <= settings.items()
+        settings.update(others)
+        return is_new
+
+    return quoting_no_value(source, read, can_retry)
 
 
 def column_types(source: Any, text: TextFormat = PLAIN) -> dict[str, str]:
@@ -155,17 +158,13 @@ def check_columns(types: Mapping[str, str], schema: Schema) -> None:
             raise DataError(unknown_name("column", attribute.name, types, "The table has"))
         written = types[attribute.name]
         is_epoch = attribute.kind == "datetime" and schema.source.epoch is not None
-        if not can_be_read(written, attribute.kind) and not (is_epoch and can_be_read(written, "integer")):
+        readable = (*_COLUMN_KINDS[attribute.kind], *(_NUMBERS if is_epoch else ()))
+        if kind_of_type(written) not in readable:
             fitting = ", ".join(kind for kind in _COLUMN_KINDS[attribute.kind] if kind != "null")
             raise DataError(
                 f"Column {attribute.name!r} is of type {written}, which cannot be read as {attribute.kind}. "
                 f"Change its type in the schema, or make the column one of: {fitting}."
             )
-
-
-def can_be_read(written: str, kind: str) -> bool:
-    """Whether a column of this DuckDB type can be read as an attribute of that kind."""
-    return kind_of_type(written) in _COLUMN_KINDS[kind]
 
 
 def rows_sql(
@@ -207,36 +206,3 @@ def cells_sql(rows: str, schema: Schema, options: ReadOptions) -> str:
     codes = f"SELECT {', '.join([*cell, *along])} FROM ({rows}) AS counted"
     names = ", ".join(f"c_{i}" for i in range(len(schema)))
     return f"SELECT {names}, {n} AS n FROM ({codes}) AS encoded GROUP BY {names}"  # [P7]
-
-
-def run_query(opened: OpenSource, work: Callable[[Event], Result], report: Progress, text: str) -> Result:
-    """Do the work on a thread, so that Ctrl-C stops the database at once. Setting the event ends it early."""
-    report(None, text)
-    event, connection = Event(), opened.connection
-
-    def tell() -> None:
-        percent = connection.query_progress()
-        report(percent / 100 if percent >= 0 else None, text)
-
-    def stop() -> None:
-        event.set()
-        connection.interrupt()
-
-    return in_background(lambda: work(event), tell, stop)
-
-
-def _collected(
-    batches: Iterator[pa.RecordBatch], schema: Schema, stop: Event, threads: int | None
-) -> SparseCounts:
-    """Collect batches, then join their parts one array at a time to limit peak memory."""
-    dtype = code_type(schema)
-    codes = [cast("Codes", np.empty((0, len(schema)), dtype))]
-    counts = [np.empty(0, np.int64)]
-    for batch in batches:
-        if stop.is_set():
-            break
-        codes.append(np.stack([batch[f"c_{i}"].to_numpy() for i in range(len(schema))], axis=1))
-        counts.append(batch["n"].to_numpy().copy())  # a view would keep the whole batch
-    all_codes = cast("Codes", np.concatenate(codes))
-    codes.clear()
-    return SparseCounts(schema, all_codes, np.concatenate(counts), threads)

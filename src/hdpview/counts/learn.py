@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -29,27 +29,20 @@ from hdpview.domain.text_format import PLAIN
 from hdpview.errors import BudgetError, DataError
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.ledger import Ledger, Receipt
-from hdpview.privacy.mechanism import Mechanism, Outcomes
+from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.randomness import Randomness
 
-# Powers of two: values nearer to 0 count as 0, values beyond fall into the last bin.
-_LEAST_POWER = -20
-_LARGEST_POWER = 62
+# Powers of two from 2⁻²⁰ to 2⁶³: values nearer to 0 count as 0, values beyond fall into the last bin.
+_POWERS = [2.0**power for power in range(-20, 64)]
 # Ends of the bins of numbers; the middle bin holds 0.
-EDGES = (
-    *(-(2.0**power) for power in range(_LARGEST_POWER + 1, _LEAST_POWER - 1, -1)),
-    *(2.0**power for power in range(_LEAST_POWER, _LARGEST_POWER + 2)),
-)
+EDGES = (*(-power for power in reversed(_POWERS)), *_POWERS)
 _FIRST_YEAR = 1900
-_LAST_YEAR = 2099
-_CALENDAR = Datetime(
-    name="any", min=f"{_FIRST_YEAR}-01-01", max=f"{_LAST_YEAR}-12-31", every="1y", nullable=True
-)
+_NUMBERS = Real(name="any", explicit_edges=EDGES, nullable=True)
 # Attribute whose codes serve as the bins of a column, by the column's kind.
 _BINS: dict[str, Attribute] = {
-    "integer": Real(name="any", explicit_edges=EDGES, nullable=True),
-    "real": Real(name="any", explicit_edges=EDGES, nullable=True),
-    "datetime": _CALENDAR,
+    "integer": _NUMBERS,
+    "real": _NUMBERS,
+    "datetime": Datetime(name="any", min=f"{_FIRST_YEAR}-01-01", max="2099-12-31", every="1y", nullable=True),
     "category": Category(name="any", values=("any",)),
 }
 _PURPOSE = "bounds and categories"
@@ -100,15 +93,9 @@ def learn_charged(
     resume = bool(ledger.unfinished(table, order)) if resume is None else resume
     if not resume:
         ledger.check(table, epsilon, delta)
-
-    @contextmanager
-    def charged() -> Iterator[Outcomes]:
-        terms = ("learn bounds", limits.unit or EACH_ROW_UNIT, limits.max_rows, delta)
-        with ledger.charged(table, epsilon, *terms, order=order, resume=resume) as receipt:
-            on_charge(receipt)
-            yield receipt.outcomes
-
-    return learn(source, kinds, epsilon, delta, limits, text, charged)
+    terms = ("learn bounds", limits.unit or EACH_ROW_UNIT, limits.max_rows, delta)
+    charged = ledger.charged(table, epsilon, *terms, order=order, resume=resume)
+    return learn(source, kinds, epsilon, delta, limits, text, charged, on_charge)
 
 
 def learn(
@@ -118,7 +105,8 @@ def learn(
     delta: Fraction,
     limits: Contributions = EACH_ROW,
     text: TextFormat = PLAIN,
-    charged: Callable[[], AbstractContextManager[Outcomes]] = lambda: nullcontext(Outcomes()),
+    charged: AbstractContextManager[Receipt] | None = None,
+    on_charge: Callable[[Receipt], object] = lambda _: None,
 ) -> Learnt:
     """Bounds and categories of the columns of a table, for a total ε and δ. [P13]
 
@@ -126,13 +114,13 @@ def learn(
         budget is divided among the columns.
     limits: the privacy unit, and the most rows used per person.
     text: the format that the curator states: signs, dates and marks for missing values.
-    charged: entered after all checks of public facts, before any draw; yields earlier draws.
+    charged: entered after all checks of public facts, before any draw.
     """
     _check_learnable(kinds, delta)
     asked = {  # columns that budget is spent on
         name: kind for name, kind in kinds.items() if kind != "boolean" and (kind != "category" or delta > 0)
     }
-    n_texts = sum(kind == "category" for kind in asked.values())
+    delta_of_text = delta / max(1, list(asked.values()).count("category"))
 
     def read() -> Learnt:
         columns = [*kinds, *limits.columns]
@@ -140,23 +128,27 @@ def learn(
             limits.check(opened.types)
             # Read the rows as learning will, so that a refusal of the table comes before the charge.
             _keep_rows(opened, asked, limits, text)
-            with charged() as outcomes:
-                budget = {"delta": delta, "max_rows": limits.max_rows, "outcomes": outcomes}
-                mechanism = Mechanism(epsilon, Randomness.fresh(), law="laplace", **budget)  # type: ignore[arg-type]
+            with charged or nullcontext() as receipt:
+                if receipt is not None:
+                    on_charge(receipt)
+                mechanism = Mechanism(
+                    epsilon,
+                    Randomness.fresh(),
+                    delta=delta,
+                    max_rows=limits.max_rows,
+                    law="laplace",
+                    outcomes=None if receipt is None else receipt.outcomes,
+                )
                 amount = mechanism.total / len(asked)
                 learnt: dict[str, Attribute | None] = {
-                    name: Boolean(name=name, nullable=True)
-                    for name, kind in kinds.items()
-                    if kind == "boolean"
+                    name: _category(opened, mechanism, i, name, amount, delta_of_text)
+                    if kind == "category"
+                    else _ordered(opened, mechanism, i, name, kind, amount)
+                    for i, (name, kind) in enumerate(asked.items())
                 }
-                for i, (name, kind) in enumerate(asked.items()):
-                    if kind == "category":
-                        learnt[name] = _category(opened, mechanism, i, name, amount, delta / n_texts)
-                    else:
-                        learnt[name] = _ordered(opened, mechanism, i, name, kind, amount)
                 mechanism.close()
-        in_order = {name: own for name in kinds if (own := learnt.get(name)) is not None}
-        return Learnt(dict(kinds), in_order)
+        learnt |= {name: Boolean(name=name, nullable=True) for name in kinds if kinds[name] == "boolean"}
+        return Learnt(dict(kinds), {name: own for name in kinds if (own := learnt.get(name)) is not None})
 
     return quoting_no_value(source, read)
 
@@ -165,15 +157,14 @@ def _check_learnable(kinds: Mapping[str, str], delta: Fraction) -> None:
     """Refuse before any charge if learning cannot succeed: invalid names, or nothing to learn."""
     for name in kinds:
         Boolean(name=name)
-    texts = [name for name, kind in kinds.items() if kind == "category"]
-    if all(kind in ("boolean", "category") for kind in kinds.values()) and not (texts and delta):
-        why = (
+    free = {"boolean"} if delta else {"boolean", "category"}
+    if free.issuperset(kinds.values()):
+        raise DataError(
             "These columns hold only texts. Learning text values needs a delta, because the list of values "
             "is itself private. Nothing was spent. Add a delta such as 1e-9."
-            if texts
+            if "category" in kinds.values()
             else "The columns to learn are all truth values, which need no learning. Nothing was spent."
         )
-        raise DataError(why)
 
 
 def _keep_rows(opened: OpenSource, asked: Mapping[str, str], limits: Contributions, text: TextFormat) -> None:
@@ -207,7 +198,8 @@ def _ordered(
     if kind == "datetime":
         first, last = _FIRST_YEAR + noticed[0], _FIRST_YEAR + noticed[-1]
         return Datetime(name=name, min=f"{first}-01-01", max=f"{last}-12-31", every="1mo", nullable=True)
-    low, high = ends_of(noticed[0])[0], ends_of(noticed[-1])[1]
+    low, high = EDGES[noticed[0]], EDGES[noticed[-1] + 1]
+    low, high = 0.0 if low == -_POWERS[0] else low, 0.0 if high == _POWERS[0] else high  # the middle bin
     if kind == "real":
         return real_between(name, low, high, nullable=True)
     least, beyond = math.ceil(low), math.ceil(high) - 1 if high else 0  # bins exclude their upper end
@@ -238,9 +230,3 @@ def integer_between(name: str, least: int, greatest: int, nullable: bool) -> Int
 def real_between(name: str, low: float, high: float, nullable: bool) -> Real:
     """Real numbers in a hundred bins; from `low` to `low` + 1 if all are equal."""
     return Real(name=name, min=low, max=high if high > low else low + 1.0, bins=100, nullable=nullable)
-
-
-def ends_of(bin_of_numbers: int) -> tuple[float, float]:
-    """The ends of a bin of numbers; both are 0 for the middle bin."""
-    low, high = EDGES[bin_of_numbers], EDGES[bin_of_numbers + 1]
-    return (0.0, 0.0) if low < 0 < high else (low, high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 # Smallest share and number of values whose loss is reported: warnings should not depend on single rows.
@@ -38,8 +39,13 @@ Concern = SchemaWarning  # its name up to version 0.2
 
 
 def band(number: int, total: int) -> str | None:
-    """A number as a band in words; None for none, or so few that they may depend on single rows."""
+    """A share of a total in words; None if it is 0, or so small that it may depend on single rows."""
     if number < min(FEW_RECORDS, total) or number < FEW_SHARE * total or not number:
         return None
     share = number / total
     return "nearly all" if share >= NEARLY_ALL_SHARE else "many" if share >= MANY_SHARE else "few"
+
+
+def blocking_first(warnings: Iterable[SchemaWarning]) -> list[SchemaWarning]:
+    """Blocking warnings before others, and those about the whole table before those about columns."""
+    return sorted(warnings, key=lambda each: (not each.is_blocking, bool(each.attribute)))

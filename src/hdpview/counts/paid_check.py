@@ -7,17 +7,16 @@ check counts states with noise, like a histogram of each column, and reports onl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from hdpview.counts.check import CheckedColumn, ColumnCounts
+from hdpview.counts.check import CheckedColumn
 from hdpview.counts.contributions import EACH_ROW_UNIT
 from hdpview.counts.encode import State
 from hdpview.counts.ingest import READ_ALL, ReadOptions, column_types, read_states
-from hdpview.counts.losses import MANY_SHARE, SchemaWarning
+from hdpview.counts.losses import MANY_SHARE, SchemaWarning, blocking_first
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.domain import Schema
 from hdpview.privacy.exact import Exact
@@ -47,42 +46,35 @@ def paid_check(
     if not resume:
         ledger.check(table, epsilon)
     states = read_states(source, schema, options)
-    columns = [CheckedColumn(i, each, types[each.name]) for i, each in enumerate(schema)]
     n_read = states.exact_rows - states.exact_counts.sum(axis=1, keepdims=True)
     exact_states = np.concatenate([states.exact_counts, n_read], axis=1)
 
-    def draw() -> tuple[list[list[float]], float]:
+    def draw() -> tuple[list[list[int]], Fraction]:
         with ledger.charged(table, epsilon, *terms, order=order, resume=resume) as receipt:
-            key, drawn = Randomness.fresh(), receipt.outcomes
-            mechanism = Mechanism(epsilon, key, max_rows=limits.max_rows, outcomes=drawn)
-            amount = mechanism.total / len(columns)  # a row has one state in each column
+            mechanism = Mechanism(
+                epsilon, Randomness.fresh(), max_rows=limits.max_rows, outcomes=receipt.outcomes
+            )
+            amount = mechanism.total / len(schema)  # a row has one state in each column
             noisy = [
-                mechanism.noisy(f"{PURPOSE}: {column.attribute.name}", Exact(exact), amount)
-                for column, exact in zip(columns, exact_states, strict=True)
+                mechanism.noisy(f"{PURPOSE}: {name}", Exact(exact), amount).tolist()
+                for name, exact in zip(schema.names, exact_states, strict=True)
             ]
             mechanism.close()
         receipt.outcomes.close(remove=True)
-        return [list(map(float, each)) for each in noisy], 1 / float(amount)
+        return noisy, amount
 
-    noisy, scale = quoting_no_value(source, draw)
+    noisy, amount = quoting_no_value(source, draw)
     # Noise of this scale stays below the threshold everywhere, except with the probability above.
-    threshold = scale * math.log(len(columns) * (len(State) + 1) / _FALSE_ALARM)
-    return _warnings(columns, noisy, threshold)
-
-
-def _warnings(
-    columns: Sequence[CheckedColumn], noisy: Sequence[Sequence[float]], threshold: float
-) -> list[SchemaWarning]:
-    """Warnings about losses that are unlikely to be noise alone."""
-    warnings: list[SchemaWarning] = []
+    threshold = math.log(len(schema) * (len(State) + 1) / _FALSE_ALARM) / float(amount)
     n_rows = max(1, round(sum(map(sum, noisy)) / len(noisy)))
-    for column, counts in zip(columns, noisy, strict=True):
-        seen = [round(n) if n > threshold else 0 for n in counts]
-        warnings += column.warnings(ColumnCounts(n_rows, seen[0], seen[1], seen[2], seen[3]))
+    warnings: list[SchemaWarning] = []
+    for each, counts in zip(schema, noisy, strict=True):
+        seen = [n if n > threshold else 0 for n in counts[: len(State)]]
+        warnings += CheckedColumn(each, types[each.name], schema.source, n_rows, seen).warnings()
     if threshold > MANY_SHARE * n_rows:
         sentence = (
             f"the budget of this check shows only losses of about {min(1.0, threshold / n_rows):.0%} of a "
             "column or more. A larger epsilon shows smaller ones."
         )
         warnings.append(SchemaWarning("", sentence, is_blocking=False))
-    return sorted(warnings, key=lambda warning: not warning.is_blocking)
+    return blocking_first(warnings)

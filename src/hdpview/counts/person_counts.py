@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hdpview.counts.contributions import Contributions, bounded_sql, unit_sql
-from hdpview.counts.encode import code_sql, outcomes_sql
-from hdpview.counts.ingest import ReadOptions, read_with
+from hdpview.counts.contributions import Contributions, bounded_sql
+from hdpview.counts.encode import code_sql
+from hdpview.counts.ingest import ReadOptions, all_rows_sql, read_with
 from hdpview.counts.sources import OpenSource
 from hdpview.domain import Schema
 from hdpview.errors import DataError, unknown_name
@@ -37,14 +37,12 @@ def person_counts(source: Any, schema: Schema, options: ReadOptions, people: Seq
     """
     limits = options.limits
 
-    def read(opened: OpenSource) -> list[Exact]:
-        unit = unit_sql(opened.types[str(limits.unit)], limits)
-        rows = outcomes_sql(schema, opened.types, {"unit": unit}, limits.unit)
+    def count(opened: OpenSource) -> list[Exact]:
+        rows = all_rows_sql(opened.types, schema, options)
         (everybody,) = opened.rows(f"SELECT count(DISTINCT unit) AS n FROM ({rows}) AS own")
         counts = [Exact(np.array([everybody["n"]]))]
         for a in map(schema.names.index, people):
-            code = code_sql(a, schema.attributes[a])
-            pairs = f"SELECT DISTINCT unit, {code} AS code FROM ({rows}) AS own"
+            pairs = f"SELECT DISTINCT unit, {code_sql(a, schema.attributes[a])} AS code FROM ({rows}) AS own"
             # Depends on the salt and that person's own codes only. [P18]
             chosen = bounded_sql(pairs, ["code"], ["code"], limits, f"{options.salt}|{a}")
             exact_counts = np.zeros(schema.sizes[a], np.int64)
@@ -53,4 +51,4 @@ def person_counts(source: Any, schema: Schema, options: ReadOptions, people: Seq
             counts.append(Exact(exact_counts))
         return counts
 
-    return read_with(read, source, schema, options)
+    return read_with(count, source, schema, options, "Counting persons")

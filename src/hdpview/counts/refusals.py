@@ -21,30 +21,30 @@ _TRUNCATED = "Truncated compressed stream"
 DEBUG_VARIABLE = "HDPVIEW_DEBUG"
 
 
-def quoting_no_value(source: Any, read: Callable[[], Result]) -> Result:
-    """The result of `read`. Errors from outside are passed on by kind only."""
-    try:
-        return read()
-    except HdpviewError:
-        raise
-    except Exception as refusal:
-        problem = without_values(refusal, source)
-    raise problem  # not in the handler: there the original, with its message, would become its context
+def quoting_no_value(
+    source: Any, read: Callable[[], Result], can_retry: Callable[[Exception], bool] = lambda _: False
+) -> Result:
+    """The result of `read`. Errors from outside may quote values, so they are passed on by kind only."""
+    while True:
+        try:
+            return read()
+        except HdpviewError:
+            raise
+        except Exception as refusal:
+            problem = None if can_retry(refusal) else without_values(refusal, source)
+        if problem is not None:
+            raise problem  # not in the handler, where the original would become its context
 
 
 def without_values(refusal: Exception, source: Any) -> DataError:
     """A safe message for an error from outside: its kind, and a remedy."""
-    kind, name = (
-        type(refusal).__name__,
-        f"the {type(source).__module__.split('.')[0]} {type(source).__name__}",
-    )
+    kind = type(refusal).__name__
+    name = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
     if isinstance(source, (str, Path)):
         name = repr(str(source))
     if isinstance(refusal, duckdb.OutOfMemoryException):
-        return DataError(
-            f"The database ran out of memory or disk space while counting {name}. Raise memory_limit "
-            "or free disk space."
-        )
+        step = f"ran out of memory or disk space while counting {name}"
+        return DataError(f"The database {step}. Raise memory_limit or free disk space.")
     if isinstance(refusal, OSError) and refusal.errno == errno.ENOSPC:
         return DataError(
             f"There was no room on the disk for the encoded rows of {name}. Free space in "
@@ -52,18 +52,15 @@ def without_values(refusal: Exception, source: Any) -> DataError:
         )
     if isinstance(refusal, OSError) and str(refusal) == _TRUNCATED:
         return DataError(f"{name} ends too early. Copy or download it again.")
-    advice = "Check that it is complete, matches the type in its name, and is readable by you."
+    where = f"{DEBUG_VARIABLE}=1 writes the message to a file that only you can read."
+    if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
+        handle, path = tempfile.mkstemp(".txt", "hdpview-debug-")  # mode 0600
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(traceback.format_exception(refusal))
+        where = (
+            f"The message is in {path}, which only you can read. It may quote values: delete it when done."
+        )
     return DataError(
         f"The database refused to read {name} ({kind}; the message may quote values, so it is withheld). "
-        f"{advice} {_where_its_words_are(refusal)}"
+        f"Check that it is complete, matches the type in its name, and is readable by you. {where}"
     )
-
-
-def _where_its_words_are(refusal: Exception) -> str:
-    """With HDPVIEW_DEBUG=1, write the message to a new file that only its owner can read."""
-    if os.environ.get(DEBUG_VARIABLE, "") in ("", "0"):
-        return f"{DEBUG_VARIABLE}=1 writes the message to a file that only you can read."
-    handle, path = tempfile.mkstemp(".txt", "hdpview-debug-")  # mode 0600
-    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.writelines(traceback.format_exception(refusal))
-    return f"The message is in {path}, which only you can read. It may quote values, so delete it when done."

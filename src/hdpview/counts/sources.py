@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain, takewhile
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import duckdb
@@ -46,15 +47,26 @@ class OpenSource:
     connection: duckdb.DuckDBPyConnection
     types: dict[str, str]
     is_strict: bool = False
+    _stopped: Event = field(default_factory=Event)
 
-    def batches(self, query: str, n_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """The result of a query in batches of about `n_rows`."""
-        with self.connection.sql(query).to_arrow_reader(n_rows) as reader:
-            yield from reader
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        """The result of a query in batches; ends early once stopped."""
+        with self.connection.sql(query).to_arrow_reader(_BATCH_ROWS) as reader:
+            yield from takewhile(lambda _: not self._stopped.is_set(), reader)
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """The result of a query with few rows."""
         return [row for batch in self.batches(query) for row in batch.to_pylist()]
+
+    def fraction_read(self) -> float | None:
+        """The completed fraction of the running query; None if unknown."""
+        percent = self.connection.query_progress()
+        return percent / 100 if percent >= 0 else None
+
+    def stop(self) -> None:
+        """End the running query, and those to come."""
+        self._stopped.set()
+        self.connection.interrupt()
 
 
 @contextmanager
@@ -82,13 +94,10 @@ def open_source(
         table = "frame"
         if isinstance(source, (str, Path)):
             files = files_of(source)
-            if kind_of_file(files[0]) == "parquet":
+            is_parquet = kind_of_file(files[0]) == "parquet"
+            if is_parquet:
                 check_names(pq.read_schema(files[0]).names, repr(files[0].name))
-            if (
-                kind_of_file(files[0]) == "parquet"
-                and wanted is not None
-                and needs_cleaning(files, wanted, exact_text)
-            ):
+            if is_parquet and wanted is not None and needs_cleaning(files, wanted, exact_text):
                 schema = parquet_schema(files, wanted, exact_text)
                 read = lambda: (batch for file in files for batch in parquet_batches(str(file), schema))  # noqa: E731
                 connection.register("frame", clean_stream(schema, read))  # [P7]
@@ -109,7 +118,7 @@ def run_on_batches(query: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     if first is None:
         return
     with _private_duckdb(None, 1) as (connection, _):
-        stream = clean_stream(first.schema, lambda: itertools.chain([first], batches))
+        stream = clean_stream(first.schema, lambda: chain([first], batches))
         connection.register("frame", stream.reader())
         connection.execute("CREATE OR REPLACE TEMP VIEW source AS SELECT * FROM frame")
         yield from OpenSource(connection, {}).batches(query)
@@ -148,13 +157,10 @@ def _private_duckdb(
     memory_limit: str | None, threads: int | None
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
     """An empty DuckDB that spills to a private directory and has no network access; and this directory."""
-    if memory_limit is not None and not re.fullmatch(
-        r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*", str(memory_limit), re.IGNORECASE
-    ):
-        raise DataError(
-            f"memory_limit {str(memory_limit)!r} is not an amount of memory. Write a number and a "
-            "unit, such as '4GB'."
-        )
+    amount = r"\s*\d+(\.\d+)?\s*[KMGT]i?B\s*"
+    if memory_limit is not None and not re.fullmatch(amount, str(memory_limit), re.IGNORECASE):
+        wrong = f"memory_limit {str(memory_limit)!r} is not an amount of memory"
+        raise DataError(f"{wrong}. Write a number and a unit, such as '4GB'.")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise DataError(f"threads must be a whole number of at least 1, not {threads!r}.")
     with private_directory() as directory:

@@ -52,25 +52,11 @@ def _sweep() -> None:
     """Remove directories of this user's killed processes, because they may hold rows of a table."""
     if fcntl is None:
         return
-    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # owned by another user, or already gone
-            if (
-                directory.stat().st_uid == os.getuid()
-                and not directory.is_symlink()
-                and _is_abandoned(directory)
-            ):
-                shutil.rmtree(directory, ignore_errors=True)
-
-
-def _is_abandoned(directory: Path) -> bool:
-    lock = directory / _LOCK
-    if not lock.is_file():
-        return False  # not one of ours, or not yet locked
-    handle = os.open(lock, os.O_RDWR)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(handle)
-    return True
+    for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
+        directory = lock.parent
+        # It belongs to another user, is in use, or is already gone.
+        with contextlib.suppress(OSError):
+            if directory.stat().st_uid == os.getuid() and not directory.is_symlink():
+                with lock.open("r+b") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(directory, ignore_errors=True)

@@ -13,22 +13,20 @@ read only once, and choosing each person's rows is the most expensive part of re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
-from threading import Event
 from typing import Any
 
 import pyarrow as pa
 
 from hdpview.counts.exact_statistics import LocalCounts
-from hdpview.counts.ingest import READ_ALL, ReadOptions, read_with, rows_sql, run_query
+from hdpview.counts.ingest import READ_ALL, ReadOptions, read_with, rows_sql
 from hdpview.counts.rows import Decoder, RowLayout, Rows, States
 from hdpview.counts.sources import OpenSource
 from hdpview.domain import Schema
 
 _BYTES_IN_MEMORY = 256 << 20
-_STEP = "Reading rows"
 
 
 class StoredRows:
@@ -42,10 +40,21 @@ class StoredRows:
         self._file = SpooledTemporaryFile(_BYTES_IN_MEMORY, prefix="hdpview-")  # noqa: SIM115 closed below
         self._ends = [0]
 
+    def clear(self) -> None:
+        """Forget all parts."""
+        self._file.seek(0)
+        self._ends = [0]
+
     def append(self, rows: Rows) -> None:
         """Add a part."""
         self._file.write(self._layout.to_bytes(rows))
         self._ends.append(self._file.tell())
+
+    def extend(self, batches: Iterator[pa.RecordBatch], decoder: Decoder) -> None:
+        """Add the rows of all batches. Each batch is released before the next is requested."""
+        for batch in batches:
+            for rows in decoder.rows_of(batch):
+                self.append(rows)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -76,36 +85,13 @@ class StreamedCounts(LocalCounts):
 @contextmanager
 def streamed_counts(source: Any, schema: Schema, options: ReadOptions = READ_ALL) -> Iterator[StreamedCounts]:
     """Read and encode a table once; keep its rows while the block lasts. See `ingest.read_counts`."""
-    layout = RowLayout(schema.sizes, has_counts=options.limits.count is not None)
+    with closing(StoredRows(RowLayout(schema.sizes, has_counts=options.limits.count is not None))) as stored:
 
-    def read(opened: OpenSource) -> tuple[StoredRows, States]:
-        batches, decoder = opened.batches(rows_sql(opened.types, schema, options)), Decoder(schema)
-        rows = run_query(
-            opened, lambda stop: _stored(batches, layout, decoder, stop), options.progress, _STEP
-        )
-        return rows, decoder.states
+        def store(opened: OpenSource) -> States:
+            stored.clear()
+            decoder = Decoder(schema)
+            stored.extend(opened.batches(rows_sql(opened.types, schema, options)), decoder)
+            return decoder.states
 
-    rows, states = read_with(read, source, schema, options)
-    try:
-        yield StreamedCounts(schema, rows, states, options.threads)
-    finally:
-        rows.close()
-
-
-def _stored(
-    batches: Iterator[pa.RecordBatch], layout: RowLayout, decoder: Decoder, stop: Event
-) -> StoredRows:
-    """Encoded rows of all batches; each batch is released before the next is requested."""
-    stored = StoredRows(layout)
-    try:
-        for batch in batches:
-            if stop.is_set():
-                # The caller no longer needs them.
-                stored.close()
-                break
-            for rows in decoder.rows_of(batch):
-                stored.append(rows)
-    except BaseException:
-        stored.close()
-        raise
-    return stored
+        states = read_with(store, source, schema, options, "Reading rows")
+        yield StreamedCounts(schema, stored, states, options.threads)

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import threading
 import tomllib
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from hdpview.counts.contributions import Contributions
 from hdpview.counts.draft import draft_of
 from hdpview.counts.files import files_of
 from hdpview.counts.learn import learn_charged
-from hdpview.counts.losses import SchemaWarning
+from hdpview.counts.losses import SchemaWarning, blocking_first
 from hdpview.curate.forms import (
     KINDS,
-    BudgetForm,
     ColumnForm,
+    Described,
     Document,
+    Forecast,
+    Learning,
     Saved,
     SourceForm,
     command_line,
@@ -93,19 +96,14 @@ class Curation:
 
     def _first_state(self) -> tuple[Saved, str]:
         """The state saved when the page was last open; else that of the schema file or of a draft."""
-        try:
-            is_newest = self.state_path.stat().st_mtime_ns >= self._schema_time()
-            if is_newest:
+        with suppress(OSError, ValueError):  # nothing was saved, or by another version
+            schema_time = self.schema_path.stat().st_mtime_ns if self.schema_path.exists() else 0
+            if self.state_path.stat().st_mtime_ns >= schema_time:
                 saved = Saved.model_validate_json(self.state_path.read_text(encoding="utf-8"))
                 if [form.name for form in saved.document.columns] == [c.name for c in self._draft.columns]:
                     return saved, f"Continuing where {self.state_path.name} left off."
-        except (OSError, ValueError):
-            pass  # nothing was saved, or by another version
         document, note = self._first_document()
         return Saved(document=document, version=self._version), note
-
-    def _schema_time(self) -> int:
-        return self.schema_path.stat().st_mtime_ns if self.schema_path.exists() else 0
 
     def keep(self, saved: Saved) -> int:
         """Save the state of the page, so that a reload, a restart or a crash loses nothing. Returns the new
@@ -113,7 +111,7 @@ class Curation:
         """
         if saved.version != self._version:
             raise HdpviewError(
-                "This table was changed in another tab or window. Reload this page to continue from there."
+                "This table was changed in another tab. Reload this page to continue from there."
             )
         before = self.state_path.read_bytes() if self.state_path.exists() else b""
         content = saved.model_dump_json(exclude={"version"}).encode()
@@ -135,22 +133,19 @@ class Curation:
         try:
             described = tomllib.loads(self.schema_path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+            path = str(self.schema_path)
             raise SchemaError(
-                f"The schema {str(self.schema_path)!r} cannot be read ({problem}). Correct it, or move "
-                "it away."
+                f"Cannot read the schema {path!r} ({problem}). Correct it, or move it away."
             ) from None
-        nullable = bool(described.get("defaults", {}).get("nullable", False))
-        known = described.get("attributes", {})
-        other = described.get("defaults", {}).get("other")
+        known, defaults = described.get("attributes", {}), described.get("defaults", {})
+        nullable, other = bool(defaults.get("nullable", False)), defaults.get("other")
         forms = [
             form_of(form.name, {"other": other, **known[form.name]}, nullable)
             if form.name in known
             else form.model_copy(update={"use": False})
             for form in forms
         ]
-        learnt: dict[str, Any] = {
-            key: described[key] for key in ("learnt_epsilon", "learnt_delta") if key in described
-        }
+        learnt = {key: cost for key, cost in described.items() if key in ("learnt_epsilon", "learnt_delta")}
         stated = source_form(TextFormat.from_dict(described.get("source", {})))
         document = Document(columns=forms, source=stated, lists=described.get("lists", {}), learnt=learnt)
         return document, f"Continuing from {self.schema_path.name}."
@@ -167,26 +162,23 @@ class Curation:
 
     def _suggestions(self, document: Document) -> dict[str, dict[str, Any]]:
         """Per column and type, a suggested form, based on the column's name and first values."""
-        drafts = {column.name: column for column in self._draft.columns}
-        return {
-            form.name: {
-                draft.kind: form_of(form.name, {"type": draft.kind, **draft.fields}).model_dump(
-                    exclude={"use", "name"}
-                )
-            }
-            if (draft := drafts[form.name]).kind is not None and draft.fields
-            else {}
-            for form in document.columns
-        }
+        suggestions: dict[str, dict[str, Any]] = {form.name: {} for form in document.columns}
+        for draft in self._draft.columns:
+            if draft.kind is not None and draft.fields:
+                form = form_of(draft.name, {"type": draft.kind, **draft.fields})
+                suggestions[draft.name] = {draft.kind: form.model_dump(exclude={"use", "name"})}
+        return suggestions
 
-    def checked(self, document: Document) -> dict[str, Any]:
-        """The schema file made from the forms, its faults and open places, and facts about it."""
+    def check(self, asked: Saved) -> dict[str, Any]:
+        """Save the page; return the schema file made from it, its faults and open places, and facts."""
+        version, document = self.keep(asked), asked.document
         text, problems, schema = self._schema(document)
         for key, question in () if self._was_there else self._draft.questions.items():
             if not getattr(document.source, key):
                 problems, schema = {"": f"How texts are written, {key}: {question}", **problems}, None
         warnings = [] if schema is None else self.warnings_about(schema)
         return {
+            "version": version,
             "text": text,
             "problems": problems,
             "open": len(open_lines(text)),
@@ -211,8 +203,7 @@ class Curation:
                 each: [one for one in warnings if one.attribute == each.name] for each in changed
             }
             self._about_table = [one for one in warnings if not one.attribute]
-        about_columns = [one for each in schema for one in self._checked[each]]
-        return sorted([*self._about_table, *about_columns], key=lambda one: not one.is_blocking)
+        return blocking_first([*self._about_table, *(one for each in schema for one in self._checked[each])])
 
     def _schema(self, document: Document) -> tuple[str, dict[str, str], Schema | None]:
         """The text, the problem of each attribute ("" for the whole schema), and the schema if valid."""
@@ -255,13 +246,16 @@ class Curation:
         """The text and the schema. Raises a SchemaError where anything is wrong."""
         text, problems, schema = self._schema(document)
         if schema is None:
-            listed = "; ".join(
-                f"{name}: {problem}" if name else problem for name, problem in problems.items()
-            )
+            listed = "; ".join(f"{name}: {problem}".removeprefix(": ") for name, problem in problems.items())
             raise SchemaError(f"The schema is not complete. {listed[:1_000]}")
         return text, schema
 
-    def save_schema(self, document: Document) -> str:
+    def save(self, asked: Described) -> dict[str, Any]:
+        """Write the schema file, and return its path."""
+        self.save_schema(asked.document)
+        return {"path": str(self.schema_path)}
+
+    def save_schema(self, document: Document) -> None:
         """Write the schema file, unless it states this schema already."""
         text, schema = self.schema_of(document)
         try:
@@ -270,26 +264,25 @@ class Curation:
             else:
                 self.schema_path.write_text(text, encoding="utf-8")
         except OSError as problem:
-            raise SchemaError(
-                f"Cannot write {str(self.schema_path)!r}: {problem.strerror or problem}."
-            ) from None
+            path, reason = str(self.schema_path), problem.strerror or problem
+            raise SchemaError(f"Cannot write {path!r}: {reason}.") from None
         if self.state_path.exists():
             self.state_path.touch()  # newer than the file made from it
-        return str(self.schema_path)
 
-    def learnt(self, saved: Saved, columns: list[str], budget: BudgetForm) -> dict[str, Any]:
+    def learn(self, asked: Learning) -> dict[str, Any]:
         """Forms of columns filled in by learning, which is charged before it reads a value.
 
         They are saved at once, so that no other tab can pay again.
         """
+        saved = Saved(document=asked.document, settings=asked.settings, version=asked.version)
         with self._paying:
             saved.version = self.keep(saved)
-            document, (epsilon, delta) = saved.document, budget.exact()
+            document, columns, (epsilon, delta) = saved.document, asked.columns, asked.exact()
             by_name = {form.name: form for form in document.columns}
             if not columns or set(columns) - by_name.keys():
                 raise DataError("Choose the columns to learn about.")
             kinds = {name: by_name[name].kind for name in columns}
-            limits = Contributions(budget.privacy_unit, budget.max_rows)
+            limits = Contributions(asked.privacy_unit, asked.max_rows)
             text = TextFormat.from_dict(source_of(document.source))
             receipts, terms = list[Receipt](), (self.table, self.data, kinds, epsilon, delta, limits, text)
             learnt = learn_charged(self.ledger, *terms, resume=None, on_charge=receipts.append)
@@ -303,19 +296,16 @@ class Curation:
                     document.learnt[key] = str(total)
             version = self.keep(saved)
             receipts[0].name_view(None)
+        learning = {"learn_bounds_epsilon": asked.epsilon, "learn_delta": asked.delta.strip()}
+        options = {"columns": ",".join(columns), **learning, **asked.who(), **self.ledger_options}
         return {
             "columns": {name: form.model_dump(exclude={"use"}) for name, form in known.items()},
             "open": [name for name in columns if name not in known],
             "learnt": document.learnt,
             "version": version,
             "ledger": self.budget(),
-            "command": self._learning_command(columns, budget),
+            "command": command_line("schema", "draft", self.data, **options),
         }
-
-    def _learning_command(self, columns: list[str], budget: BudgetForm) -> str:
-        learning = {"learn_bounds_epsilon": budget.epsilon, "learn_delta": budget.delta.strip()}
-        options = {"columns": ",".join(columns), **learning, **budget.who(), **self.ledger_options}
-        return command_line("schema", "draft", self.data, **options)
 
     def budget(self) -> dict[str, Any]:
         """The budget spent on the table, and the rest."""
@@ -334,15 +324,15 @@ class Curation:
             ],
         }
 
-    def estimate(self, document: Document, rows: int, budget: BudgetForm) -> dict[str, Any]:
+    def estimate(self, asked: Forecast) -> dict[str, Any]:
         """The errors to expect from a budget. Reads the schema only."""
         from hdpview.forecast import estimate
 
-        epsilon, delta = budget.exact()
-        _, schema = self.schema_of(document)
-        forecast = estimate(schema, rows, epsilon, delta=delta or None, max_rows=budget.max_rows)
-        stated = {"schema": self.schema_path.name, "rows": rows, "epsilon": budget.epsilon}
-        options = {**stated, "delta": budget.delta if delta else "", **budget.who(), "privacy_unit": ""}
+        epsilon, delta = asked.exact()
+        _, schema = self.schema_of(asked.document)
+        forecast = estimate(schema, asked.rows, epsilon, delta=delta or None, max_rows=asked.max_rows)
+        stated = {"schema": self.schema_path.name, "rows": asked.rows, "epsilon": asked.epsilon}
+        options = {**stated, "delta": asked.delta if delta else "", **asked.who(), "privacy_unit": ""}
         return {**forecast.as_dict(), "command": command_line("estimate", **options)}
 
 
@@ -352,10 +342,9 @@ def _about(problem: SchemaError, name: str) -> str:
 
 
 def _is_open(form: ColumnForm) -> bool:
-    try:
+    with suppress(SchemaError):
         return bool(_open_keys(fields_of(form)))
-    except SchemaError:
-        return False
+    return False
 
 
 def _open_keys(fields: dict[str, Any]) -> list[str]:

@@ -21,9 +21,8 @@ from hdpview.errors import BudgetError, SchemaError
 from hdpview.privacy.budget import exact_delta, exact_epsilon
 
 KINDS = ("integer", "real", "category", "boolean", "datetime")
-_BINNINGS = ("every", "bins", "edges")
 _SHORT_LINE = 50  # characters
-_NO_BOUNDS = ("edges", "age", "percent")  # ways of binning that need no bounds
+_NO_BOUNDS = ("age", "percent")  # presets that need no bounds
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
 _WIDTH = re.compile(r"[0-9]+(min|h|d|w|mo|q|y)")
 _HEADER = "# Public statements about a table, written with `hdpview curate`.\n# Reference: docs/schema.md."
@@ -119,6 +118,39 @@ class Saved(Form):
     version: int = 0
 
 
+class Described(Form):
+    """A schema as the page has it."""
+
+    document: Document
+
+
+class Learning(Saved, BudgetForm):
+    """Columns to learn about, and the budget for it."""
+
+    columns: Names
+
+
+class Forecast(Described, BudgetForm):
+    """A budget to evaluate."""
+
+    rows: Annotated[int, Field(ge=1, le=10**12)]
+
+
+class Building(Described, BudgetForm):
+    """A view to build. output: name of the file in the curation's folder. focus: groups of attributes.
+    confirmed: even if much of a column would be lost.
+    """
+
+    output: Text
+    no_person: list[Text] = []
+    focus: Annotated[list[Names], Field(max_length=100)] = []
+    confirmed: bool = False
+
+    @property
+    def groups(self) -> list[tuple[str, ...]]:
+        return [tuple(group) for group in self.focus if group]
+
+
 def command_line(*words: str, **options: Any) -> str:
     """A command of hdpview as text. Empty options are left out; lists repeat their option."""
     command = ["hdpview", *words]
@@ -148,7 +180,7 @@ def form_of(name: str, fields: Mapping[str, Any], nullable: bool = True) -> Colu
     elif bins is not None:
         form.binning, form.size = "bins", _typed(bins)
     values = rest.pop("values", [])
-    form.values = values if isinstance(values, str) else _listed([_typed(value) for value in values])
+    form.values = values if isinstance(values, str) else _listed(list(map(_typed, values)))
     form.ordered = bool(rest.pop("ordered", False))
     is_own = bool(rest.pop("nullable", nullable and "missing" not in fields))
     form.missing = "own" if is_own else "as" if "missing" in rest else "unstated"
@@ -173,14 +205,20 @@ def fields_of(form: ColumnForm) -> dict[str, Any]:
     if form.kind not in KINDS:
         raise SchemaError(f"Attribute {form.name!r}: choose one of the types {', '.join(KINDS)}.")
     fields: dict[str, Any] = {"type": form.kind}
+    read = {"integer": _number, "real": _number, "datetime": _moment}.get(form.kind, _text)
     if form.kind in ("integer", "real"):
         fields |= _number_fields(form)
     elif form.kind == "category":
-        fields |= _category_fields(form)
+        fields["values"] = _values(form.values.strip())
+        fields |= {"ordered": True} if form.ordered else {}
+        fields |= {"other": other} if (other := form.other.strip()) else {}
     elif form.kind == "datetime":
-        fields |= _moment_fields(form)
+        every = _text(form, "size")
+        if every is not None and not _WIDTH.fullmatch(every):
+            wrong = f"the width of bins can be 1d, 1w, 1mo, 1q or 1y, not {every!r}"
+            raise SchemaError(f"Attribute {form.name!r}: {wrong}.")
+        fields |= {"min": _moment(form, "min"), "max": _moment(form, "max"), "every": every}
     if form.missing == "as":
-        read = _number if form.kind in ("integer", "real") else _moment if form.kind == "datetime" else _text
         fields["missing"] = read(form, "missing_as")
     elif form.missing == "unstated":
         fields["nullable"] = False
@@ -190,85 +228,66 @@ def fields_of(form: ColumnForm) -> dict[str, Any]:
 
 def _kept(form: ColumnForm, values: Any) -> dict[str, Any]:
     """Fields of the schema file that the form does not show, if they still fit the type and the values."""
-    if form.kind != "category":
-        return {key: value for key, value in form.rest.items() if key not in ("aliases", "groups")}
     aliases = form.rest.get("aliases")
-    if not isinstance(aliases, Mapping) or not isinstance(values, list):
+    if form.kind == "category" and not (isinstance(aliases, Mapping) and isinstance(values, list)):
         return form.rest
-    kept = {
-        value: spellings
-        for value, texts in aliases.items()
-        if value in values and (spellings := [text for text in texts if text not in values])
-    }
     rest = {key: value for key, value in form.rest.items() if key != "aliases"}
+    if form.kind != "category":
+        return {key: value for key, value in rest.items() if key != "groups"}
+    spellings = {
+        value: [text for text in texts if text not in values]
+        for value, texts in (aliases or {}).items()
+        if value in values
+    }
+    kept = {value: texts for value, texts in spellings.items() if texts}
     return {**rest, "aliases": kept} if kept else rest
 
 
 def _number_fields(form: ColumnForm) -> dict[str, Any]:
+    if form.binning == "edges":
+        parts = [part for part in re.split(r"[,;\s]+", form.size) if part]
+        return {"edges": [_plain_number(form, part, "edges") for part in parts] or None}
     fields: dict[str, Any] = {}
     if form.binning not in _NO_BOUNDS or form.min.strip() or form.max.strip():
         fields = {"min": _number(form, "min"), "max": _number(form, "max")}
-    if form.binning == "edges":
-        fields = {
-            "edges": [_plain_number(form, part, "edges") for part in re.split(r"[,;\s]+", form.size) if part]
-            or None
-        }
-    elif form.binning in PRESETS:
+    if form.binning in PRESETS:
         fields["bins"] = form.binning
-    elif form.binning in _BINNINGS:
+    elif form.binning in ("every", "bins"):
         fields[form.binning] = _number(form, "size")
     elif form.kind == "real":
         fields["bins"] = 100
     return fields
 
 
-def _category_fields(form: ColumnForm) -> dict[str, Any]:
-    text = form.values.strip()
-    values: Any
+def _values(text: str) -> Any:
+    """A reference, or the distinct values of a list; [None] if it is empty."""
     if text.startswith("@"):
-        values = text
-    else:
-        parts = text.splitlines() if "\n" in text else text.split(",")
-        values = list(dict.fromkeys(part.strip() for part in parts if part.strip())) or [None]
-    fields: dict[str, Any] = {"values": values}
-    fields |= {"ordered": True} if form.ordered else {}
-    return {**fields, "other": form.other.strip()} if form.other.strip() else fields
-
-
-def _moment_fields(form: ColumnForm) -> dict[str, Any]:
-    every = form.size.strip() or None
-    if every is not None and not _WIDTH.fullmatch(every):
-        raise SchemaError(
-            f"Attribute {form.name!r}: the width of bins can be 1d, 1w, 1mo, 1q or 1y, not {every!r}."
-        )
-    return {"min": _moment(form, "min"), "max": _moment(form, "max"), "every": every}
+        return text
+    parts = text.splitlines() if "\n" in text else text.split(",")
+    return list(dict.fromkeys(part.strip() for part in parts if part.strip())) or [None]
 
 
 def _number(form: ColumnForm, key: str) -> int | float | None:
-    text = getattr(form, key).strip()
-    return _plain_number(form, text, key) if text else None
+    text = _text(form, key)
+    return None if text is None else _plain_number(form, text, key)
 
 
 def _plain_number(form: ColumnForm, text: str, key: str) -> int | float:
     try:
         number = float(text.replace("_", ""))
     except ValueError:
-        what = {"size": "the width or number of bins", "missing_as": "the value for missing ones"}.get(
-            key, key
-        )
-        raise SchemaError(
-            f"Attribute {form.name!r}: {what} must be a number with a decimal point, not {text[:40]!r}."
-        ) from None
+        what = {"size": "the width or number of bins", "missing_as": "the value for missing ones"}
+        wrong = f"{what.get(key, key)} must be a number with a decimal point, not {text[:40]!r}"
+        raise SchemaError(f"Attribute {form.name!r}: {wrong}.") from None
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
 def _moment(form: ColumnForm, key: str) -> str | None:
-    text: str = getattr(form, key).strip()
-    if text and not _MOMENT.fullmatch(text):
-        raise SchemaError(
-            f"Attribute {form.name!r}: write {key} as a date such as 2020-01-31, not {text[:40]!r}."
-        )
-    return text or None
+    text = _text(form, key)
+    if text is not None and not _MOMENT.fullmatch(text):
+        wrong = f"write {key} as a date such as 2020-01-31, not {text[:40]!r}"
+        raise SchemaError(f"Attribute {form.name!r}: {wrong}.")
+    return text
 
 
 def _text(form: ColumnForm, key: str) -> str | None:

@@ -23,6 +23,7 @@ import pyarrow as pa
 from hdpview.counts import check
 from hdpview.counts.exact_statistics import CellCounts, Counts
 from hdpview.counts.ingest import (
+    CHECKING,
     READ_ALL,
     ReadOptions,
     all_rows_sql,
@@ -200,7 +201,7 @@ def check_on_spark(
             limits, types = options.limits, table.types
 
             def rows_of(wanted: DataFrame) -> list[Any]:
-                return run_job(session, wanted.collect, options.progress, check.CHECKING)
+                return run_job(session, wanted.collect, options.progress, CHECKING)
 
             def texts(query: str, names: Sequence[str]) -> DataFrame:
                 columns = pa.schema([(name, pa.string()) for name in names])

@@ -17,6 +17,7 @@ export class Choose {
     this.error = errorLine();
     this.focus = element("div", { class: "row", id: "focus" });
     this.picture = element("div", { id: "picture" });
+    this.missing = paragraph("First complete the columns in step 1.", "quiet");
     this.ledger = element("div", { id: "ledger" });
     this.button = button("Show expected errors", () => this.estimate(), { id: "estimate" });
     place.append(
@@ -102,7 +103,7 @@ export class Choose {
         "rows", "Approximate number of rows",
         "A public, rounded figure. The table is not read for this.", { inputmode: "numeric" },
       ),
-      this.button, this.picture,
+      this.button, this.missing, this.picture,
     );
   }
 
@@ -116,6 +117,7 @@ export class Choose {
     const { settings } = this.page;
     settings.focus = settings.focus.filter((group) => group.every((name) => names.includes(name)));
     this.button.disabled = !this.page.check.valid;
+    this.missing.hidden = this.page.check.valid;
   }
 
   /** Explain the chosen budget and show what is left of the limit. */

@@ -104,9 +104,7 @@ class Page {
   /** Listen to the theme button, the tour, the privacy dialog and the explanation of the interval. */
   #listenToWindows() {
     on("theme", "click", switchTheme);
-    on("tour-open", "click", () => {
-      $("tour").hidden = !$("tour").hidden;
-    });
+    on("tour-open", "click", () => $("tour").toggleAttribute("hidden"));
     on("tour-close", "click", () => {
       $("tour").hidden = true;
       stored("tour", "done");
@@ -115,9 +113,7 @@ class Page {
       $("trust").showModal();
       $("trust-title").focus(); // so that screen readers start at the top
     });
-    on("trust", "click", (event) => {
-      if (event.target === $("trust")) $("trust").close(); // a click on the backdrop
-    });
+    on("trust", "click", ({ target }) => target === $("trust") && target.close()); // a click on the backdrop
     on("sure", "toggle", () => this.explainInterval());
   }
 
@@ -135,15 +131,15 @@ class Page {
     for (const each of [strip, count, $("pinned")]) observer.observe(each);
   }
 
-  /** Ctrl-Z undoes; Ctrl-Shift-Z and Ctrl-Y redo. Text fields keep their own undo. */
+  /** Escape closes what covers charts; Ctrl-Z undoes, Ctrl-Shift-Z and Ctrl-Y redo outside text fields. */
   key(event) {
     const key = event.key.toLowerCase();
-    if (
-      !(event.ctrlKey || event.metaKey) ||
-      !["z", "y"].includes(key) ||
-      event.target.matches("textarea, input:not([type=checkbox])")
-    )
-      return;
+    if (key === "escape") {
+      $("tour").hidden = true;
+      $("sure").open = false;
+    }
+    const isText = event.target.matches("textarea, input:not([type=checkbox])");
+    if (!(event.ctrlKey || event.metaKey) || !["z", "y"].includes(key) || isText) return;
     event.preventDefault();
     if (key === "y" || event.shiftKey) this.steps.redo();
     else this.undo();
@@ -183,10 +179,8 @@ class Page {
   goTo(hash) {
     this.due = 0;
     const view = this.served(hash) ?? this.wanted;
-    if (view !== this.view || view !== this.wanted) {
-      this.open(view, hash, false).catch((problem) => this.fail(problem.message));
-      return;
-    }
+    if (view !== this.view || view !== this.wanted)
+      return void this.open(view, hash, false).catch((problem) => this.fail(problem.message));
     this.state.fromLink(hash);
     this.restoreLook(hash);
     this.show(false, false);
@@ -465,7 +459,7 @@ class Page {
           : "";
     say($("verdict"), verdict);
     const word = verdict ? "" : usefulness(this.schema, count, this.schema.estimated_records);
-    say($("word"), word);
+    say($("word"), word && `precision: ${word}`);
     $("word").title = WORDS[word] ?? "";
     this.count = count;
     if (!moving) this.explainInterval();

@@ -6,6 +6,7 @@
 const MAX_NAMED = 3; // bins that a note names
 const BIN = 2 ** 36; // places per bin
 const SLIVER = 2 ** 16; // places; smallest distance of a cut from the edges of its bin
+export const LEAST = SLIVER / BIN; // the same as a share
 const LOWEST = -Number.MAX_VALUE; // where values begin
 const DAY = 86_400_000_000; // microseconds
 // Tokens: a quoted name, a string, a number, a word, or an operator.
@@ -314,8 +315,11 @@ function reached(n, [start, end], isUpper) {
   const [first, last] = [Math.floor(from / BIN), Math.floor(to / BIN)];
   if (first === last && (from % BIN || to % BIN < BIN - 1))
     return isUpper ? [Math.min(start, first * BIN), Math.max(end, (first + 1) * BIN)] : [0, 0];
-  if (isUpper) return [start, to % BIN < SLIVER ? (last + 1) * BIN : end];
-  return [from % BIN && from % BIN <= SLIVER ? (first + 1) * BIN : start, end];
+  const besideEdge = (place) => place % BIN && Math.min(place % BIN, BIN - (place % BIN)) <= 2 * SLIVER;
+  return [
+    besideEdge(from) ? (isUpper ? first : first + 1) * BIN : start,
+    besideEdge(to + 1) ? (isUpper ? last + 1 : last) * BIN : end,
+  ];
 }
 
 /** Notes on conditions that ask for values beyond the bounds or “other”, cut bins or name midnight. */

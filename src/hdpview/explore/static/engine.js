@@ -77,16 +77,16 @@ export class Engine {
   }
 
   count(where) {
-    const { asked, box, wide, sure } = this.#boxes(where);
-    const basis = this.parts.every((part) => part.rests(box)) ? "measured" : "model";
-    const span = this.#typical(box);
-    const upper = wide === box ? span.upper : Math.max(span.upper, this.#typical(wide).upper);
-    const lower = sure === box ? span.lower : Math.min(span.lower, this.#typical(sure).lower);
-    return { ...span, lower, upper, basis, notes: notes(asked, this.attributes) };
+    const under = this.#boxes(where);
+    const basis = this.parts.every((part) => part.rests(under.box)) ? "measured" : "model";
+    return { ...this.#typical(under), basis, notes: notes(under.asked, this.attributes) };
   }
 
-  #typical(box) {
-    return this.#spanOfCount(box, this.parts.map((part) => part.estimate(box)));
+  #typical({ box, wide = box, sure = box }) {
+    const span = (each) => this.#spanOfCount(each, this.parts.map((part) => part.estimate(each)));
+    const own = span(box);
+    const lower = sure === box ? own.lower : span(sure).lower;
+    return { ...own, lower, upper: wide === box ? own.upper : span(wide).upper };
   }
 
   /** A count with its typical interval, from its estimates in the parts of the view. */
@@ -126,7 +126,7 @@ export class Engine {
 
   /** The count under a condition, computed once for all charts. */
   #total(under) {
-    under.total ??= this.#typical(under.box);
+    under.total ??= this.#typical(under);
     return under.total;
   }
 
@@ -170,7 +170,7 @@ export class Engine {
     f[this.attributes[m].nValues] = 1;
     f.condition = "missing";
     const missing = times(box, new Map([[m, f]]));
-    return isPossible(missing) ? this.#typical(missing) : null;
+    return isPossible(missing) ? this.#typical({ box: missing }) : null;
   }
 
   /** A function that computes the rate of a value among all records of a box or those with a known value. */
@@ -215,11 +215,8 @@ export class Engine {
 
   #histogram(a, { box, wide, sure }, groups = null) {
     const columns = this.#column(a, box, wide, groups);
-    for (const [other, key, outermost] of [[sure, "lower", Math.min], [wide, "upper", Math.max]])
-      if (other !== box) {
-        const ends = this.#column(a, other, wide, groups)[key];
-        columns[key] = ends.map((end, i) => outermost(end, columns[key][i]));
-      }
+    for (const [other, key] of [[sure, "lower"], [wide, "upper"]])
+      if (other !== box) columns[key] = this.#column(a, other, wide, groups)[key];
     return columns;
   }
 
@@ -275,11 +272,8 @@ export class Engine {
     const { asked, box, wide, sure } = this.#boxes(where);
     if (a === b) throw new Refusal("Name two different attributes.");
     const grid = this.#grid(a, b, box, wide);
-    for (const [other, key, outermost] of [[sure, "lower", Math.min], [wide, "upper", Math.max]])
-      if (other !== box)
-        grid[key] = this.#grid(a, b, other, wide)[key].map((row, i) =>
-          row.map((end, j) => outermost(end, grid[key][i][j])),
-        );
+    for (const [other, key] of [[sure, "lower"], [wide, "upper"]])
+      if (other !== box) grid[key] = this.#grid(a, b, other, wide)[key];
     if (!whole) return { ...grid, notes: notes(asked, this.attributes) };
     const under = { box, wide, sure };
     const [rows, columns] = [a, b].map((each) => this.#histogram(each, under));

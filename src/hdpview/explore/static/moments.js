@@ -6,6 +6,9 @@
 // and the spread of values inside the bin; null if there is no uncertainty inside bins.
 // A box is a Map from attributes to functions; attributes that it does not name are free.
 
+import { LEAST } from "./conditions.js";
+
+const EDGE_VARIANCE = 0.72; // of the share of a bin's records that lies exactly at its edge, as in codes.py
 export const isPoint = (f) => !(f instanceof Float64Array);
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
 
@@ -80,13 +83,11 @@ export function averaged(f, { binOfCode, share, ofBin }) {
   return found;
 }
 
-/**
- * The uncertainty of two functions inside bins, per squared total: from cut bins, and from values that differ
- * inside bins.
- */
+/** The uncertainty of two functions inside bins, per squared total: from cut bins and unequal values. */
 export function insideBins(f, g, margin) {
   if (f === null || g === null || f.open === null || g.open === null) return 0;
-  const shared = (x, y) => (f.condition === g.condition ? Math.min(x, y) : Math.max(x + y - 1, 0)) - x * y;
+  const shared = (x, y) =>
+    ((f.condition === g.condition ? Math.min(x, y) : Math.max(x + y - 1, 0)) - x * y) * atEdge(x) * atEdge(y);
   if (f.open || g.open) return insideBinsOfValues(f, g, margin, shared);
   if (isPoint(f)) return isPoint(g) && f.code === g.code ? shared(f.value, g.value) * margin[f.code] ** 2 : 0;
   return f.reduce((total, x, i) => total + shared(x, g[i]) * margin[i] ** 2, 0);
@@ -107,6 +108,10 @@ function insideBinsOfValues(f, g, margin, shared) {
   }
   return cut + spreads[0] * spreads[1];
 }
+
+/** The factor on the error of a cut: all records of a bin may lie at an edge, as 0 does in `x > 0`. */
+const atEdge = (share, variance = share * (1 - share)) =>
+  variance > 0 && variance <= LEAST ? Math.sqrt(EDGE_VARIANCE / variance) : 1;
 
 /** The uncertainty of a function at a code: the share that counts, the value there, and its spread. */
 function openAt(f, code) {

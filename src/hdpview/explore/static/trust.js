@@ -49,7 +49,7 @@ function noise(s) {
     ),
     list(
       Object.entries(s.quality.within).map(
-        ([kind, error]) => `95% of ${kind} are within ±${inFull(error)} records.`,
+        ([kind, error]) => `95% of answers to ${kind} are within ±${inFull(error)} records.`,
       ),
     ),
     paragraph(`The size of the model's error was ${measured}.`),

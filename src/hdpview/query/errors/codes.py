@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.query.question.batch import Functions
+from hdpview.query.question.conditions import LEAST_SHARE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -17,6 +18,9 @@ Ints = NDArray[np.int64]
 # 8, 5 and 1.5 times the mean, which fits 0.02 as well; but with 0.02 and few tables (jm1), intervals of
 # populated cells held 10 points less often.
 RARE_SHARE = 0.005
+# Variance of the share of a bin's records that lies exactly at its edge, so that 95% intervals cover all or
+# none of them: (1 / (2.36 · UNEVEN_WITHIN_BIN))².
+EDGE_VARIANCE = 0.72
 MAX_ARRAY_SIZE = 60_000  # maximum size of an array of functions × bins, which fits into the processor's cache
 
 
@@ -209,7 +213,7 @@ def _inside(
     share, share_two, weight = functions.share[own, code], functions.share[other, code], margin[code]
     same = functions.condition[own] == functions.condition[other]
     common = np.where(same, np.minimum(share, share_two), np.maximum(share + share_two - 1.0, 0.0))
-    cut = (common - share * share_two) * weight**2
+    cut = (common - share * share_two) * _at_edge(share) * _at_edge(share_two) * weight**2
     spreads = []
     for rows, of_code in ((own, share), (other, share_two)):
         if functions.value is not None:
@@ -217,3 +221,10 @@ def _inside(
         spread = 0.0 if functions.spread is None else functions.spread[rows, code]
         spreads.append(of_code * weight * spread)
     return cut, spreads[0], spreads[1]
+
+
+def _at_edge(share: Floats) -> Floats:
+    """Factor on the error of a cut: all records of a bin may lie at an edge, as 0 does in `x > 0`."""
+    variance = share * (1.0 - share)
+    is_sliver = (variance > 0.0) & (variance <= LEAST_SHARE)
+    return np.where(is_sliver, np.sqrt(EDGE_VARIANCE / np.where(is_sliver, variance, 1.0)), 1.0)

@@ -156,7 +156,7 @@ def answer_plain(
     with_ranks: bool,
 ) -> tuple[Bare, BareAnswer] | None:
     """A number of records or persons, taken apart and answered; None for anything else."""
-    if _asks_for_people(tree, view):
+    if any(_is_unit(node, view) for node in tree.find_all(exp.Count)):
         bare = _read_people(tree, view)
         return bare, _answer_people(bare, view, confidence, counts)
     known = None if with_ranks else read_bare(tree, view.schema)
@@ -190,24 +190,14 @@ def arranged(bare: Bare, view: ViewData, span: Estimates, keys: dict[int, Sequen
             columns.append(pa.array(span.estimate[rows]))
         else:
             own = [keys[a][i] for i in rows.tolist()]
-            columns.append(
-                pa.array([str(v) if isinstance(v, BinLabel) else v for v in own], _arrow_type(view.schema, a))
-            )
+            kind = pa.string() if isinstance(view.schema.attributes[a], Category) else None
+            columns.append(pa.array([str(v) if isinstance(v, BinLabel) else v for v in own], kind))
     attributes = frozenset(bare.keys) | {a for box in bare.boxes for a in box}
     kept = Estimates(*(column[rows] for column in span))
     return BareAnswer(columns, kept, notes_on(bare.boxes, view.schema), attributes)
 
 
-def _arrow_type(schema: Schema, a: int) -> pa.DataType | None:
-    return pa.string() if isinstance(schema.attributes[a], Category) else None
-
-
 # Numbers of persons: COUNT(DISTINCT patient_id), over the view or by one attribute.
-
-
-def _asks_for_people(tree: exp.Expr, view: ViewData) -> bool:
-    """Whether a statement counts distinct values of the column that identifies persons."""
-    return any(_is_unit(node, view) for node in tree.find_all(exp.Count))
 
 
 def _is_unit(node: exp.Count, view: ViewData) -> bool:

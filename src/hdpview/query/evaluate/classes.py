@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from hdpview.domain import Attribute, Category, Ordered
+from hdpview.domain import Category, Ordered
 from hdpview.errors import QueryError
 from hdpview.query.estimate.estimates import MAX_GROUPS
 from hdpview.query.evaluate.clusters import Cluster
@@ -161,7 +161,8 @@ class Compiler:
         exact = [c for c in single if other is None or _is_exact(c)]
         inexact = [c for c in single if other is not None and not _is_exact(c)]
         where, guess = _conjunction(self.scan, exact, "x"), _conjunction(self.scan, inexact, "u")
-        if self._asks_beyond(attribute, kinds, single):
+        # An attribute that appears only in conditions: they may hold beyond its bounds.
+        if isinstance(attribute, Ordered) and (kinds or single) and set(kinds.values()) <= {"BOOLEAN"}:
             source += f" UNION ALL {self._beyond(a)}"
         rows = _rows(source, f"({where}) AND ({guess})", atoms.columns(a, unknown, "u"))
         if unknown or inexact:
@@ -197,11 +198,6 @@ class Compiler:
             f"DESCRIBE SELECT {listed} FROM {self.scan.points_table(a)}"
         ).fetchall()
         return {name: kind for name, kind, *_ in rows}
-
-    def _asks_beyond(self, attribute: Attribute, kinds: dict[str, str], single: list[exp.Expr]) -> bool:
-        """True if an ordered attribute appears only in conditions, which may hold beyond its bounds."""
-        is_tested = bool(kinds) or bool(single)
-        return isinstance(attribute, Ordered) and is_tested and all(k == "BOOLEAN" for k in kinds.values())
 
     def _beyond(self, a: int) -> str:
         """Rows for values beyond the bounds of the schema, which are counted in the first and last bins."""

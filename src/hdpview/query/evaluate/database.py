@@ -86,6 +86,11 @@ class Points:
         """The first point of each code."""
         return np.searchsorted(self.code, np.arange(self.code[-1] + 1))
 
+    @cached_property
+    def n_edges(self) -> Ints:
+        """The number of edges of each code: its first point and, in the last bin of reals, its last one."""
+        return np.add.reduceat(self.share == 0, self.starts)
+
     def representatives(self, per_bin: int) -> Ints:
         """The representative of each point if codes keep at most this many points, shape (n_points,)."""
         place = np.arange(len(self.code)) - self.starts[self.code]
@@ -137,8 +142,10 @@ def points_of(attribute: Attribute, fine: bool = False) -> Points:
             shares.append(np.full(len(places), 1.0 / len(places)))
         else:
             middle = (np.arange(per_bin) + 0.5) / per_bin
-            runs.append(np.concatenate([[low], low + (high - low) * middle]))
-            shares.append(np.concatenate([[0.0], np.full(per_bin, 1.0 / per_bin)]))
+            # The upper end belongs to the last bin of reals.
+            ends = [[low], [high] if high == edges[-1] and not attribute.whole else []]
+            runs.append(np.concatenate([ends[0], low + (high - low) * middle, ends[1]]))
+            shares.append(np.concatenate([[0.0], np.full(per_bin, 1.0 / per_bin), np.zeros(len(ends[1]))]))
     code = np.repeat(np.arange(n_bins), list(map(len, runs)))
     value = pa.array(np.concatenate(runs).astype(np.int64 if attribute.whole else np.float64))
     if isinstance(attribute, Datetime):

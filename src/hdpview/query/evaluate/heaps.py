@@ -185,7 +185,8 @@ class Heaps:
         start = np.searchsorted(points.code, codes)
         stop = np.searchsorted(points.code, codes, side="right")
         # Points without a share are edges; all other records lie at the other points.
-        skip = (points.share[start] == 0).astype(np.int64)
+        n_edges = points.n_edges[codes]
+        skip = np.minimum(n_edges, 1)
         drawn = self._drawn(a, scan.database.schema.sizes[a])
         tested = np.array(
             [code in scan.cuts.codes(a) or code in cluster.extras[axis] for code in codes.tolist()]
@@ -198,8 +199,8 @@ class Heaps:
         alone = (tested | (draw % 4 > 0)) & ~is_periodic
         where = np.where(alone, drawn.place[:, codes], drawn.common_place[:, None])
         height = np.where(alone, drawn.height[:, codes], drawn.height[:, :1] if is_periodic else UNEVEN)
-        inside = start + skip + np.floor(where * (stop - start - skip)).astype(np.int64)
-        edge = np.broadcast_to(cls[start], (n_draws, len(codes))).copy()
+        inside = start + skip + np.floor(where * (stop - start - n_edges)).astype(np.int64)
+        edge = np.where(drawn.is_beyond[:, codes] & (n_edges > 1), cls[stop - 1], cls[start])
         for k, code in enumerate(codes.tolist()):
             if code in cluster.extras[axis]:
                 beyond = drawn.is_beyond[:, code] | (skip[k] + start[k] + 1 >= stop[k])
@@ -259,8 +260,8 @@ class Heaps:
         """Shares of points in every draw, shape (n_draws, n_points): half of a bin's records lie at one."""
         drawn = self._drawn(a, size)
         count = np.diff(np.append(points.starts, len(points.code)))
-        skip = (points.share[points.starts] == 0).astype(np.int64)
-        heap = points.starts + skip + np.floor(drawn.place * (count - skip)).astype(np.int64)
+        skip = np.minimum(points.n_edges, 1)
+        heap = points.starts + skip + np.floor(drawn.place * (count - points.n_edges)).astype(np.int64)
         shares = np.broadcast_to((1 - UNEVEN) * points.share, (self.n_draws, len(points.code))).copy()
         np.add.at(shares, (np.arange(self.n_draws)[:, None], heap), UNEVEN)
         return shares

@@ -224,7 +224,8 @@ class Statement:
             select.set("having", None)
         has_windows = any(part.find(exp.Window) for part in parts)
         if distinct and not is_rolled and (is_distinct or is_nested or has_windows):
-            self._only_present(select, scan)
+            # Keep groups that are estimated to exist, not all possible ones.
+            select.where(exp.column(scan.column(())) >= PRESENT, copy=False)
         scan.counts_groups = is_nested and not of_records
         table = exp.Table(
             this=exp.to_identifier(f"{SECRET}_scan{scan.number}"),
@@ -238,11 +239,6 @@ class Statement:
             node.replace(argument.copy())  # the same for all records of a group
             return
         node.replace(exp.paren(sqlglot.parse_one(aggregates.sql(node), read="duckdb")))
-
-    def _only_present(self, select: exp.Select, scan: Scan) -> None:
-        """Keep groups that are estimated to exist, not all possible ones."""
-        count = exp.column(scan.column(()))
-        select.where(exp.GTE(this=count, expression=exp.Literal.number(PRESENT)), copy=False)
 
     def _keys(self, select: exp.Select) -> tuple[list[exp.Expr], bool]:
         """Group keys, each once, and whether groups are added up further."""

@@ -106,11 +106,10 @@ class Answers(Sequence[Answer]):
         ends, schema = typical_ends(self.evaluation, self.confidence, self.counts), self.view.schema
         # If conditions are open, ends include all records that may satisfy them.
         rows = [i for i, own in enumerate(self.boxes) if reaching(own, schema, upper=True) is not None]
-        for side, outermost in ((0, np.minimum), (1, np.maximum)) if rows else ():
+        for side in (0, 1) if rows else ():
             wider = [count_of(reaching(self.boxes[i], schema, bool(side)) or []) for i in rows]
             evaluation = evaluate(self.view, pack(wider, schema))
-            reached = typical_ends(evaluation, self.confidence, self.counts)[side]
-            ends[side][rows] = outermost(ends[side][rows], reached)
+            ends[side][rows] = typical_ends(evaluation, self.confidence, self.counts)[side]
         return self._around(*ends)
 
     @cached_property

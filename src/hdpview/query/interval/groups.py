@@ -102,8 +102,8 @@ class Groups:
                 low, high = (
                     evaluate(self.view, self._asked(each)).only(self.cells) for each in (least, most)
                 )
-                lower = np.minimum(lower, typical_ends(low, confidence, counts)[0])
-                upper = np.maximum(upper, typical_ends(high, confidence, counts)[1])
+                lower = typical_ends(low, confidence, counts)[0]
+                upper = typical_ends(high, confidence, counts)[1]
         return Estimates(estimate, lower, upper).within(floor, np.inf)
 
     def _asked(self, where: Sequence[Box]) -> Batch | Grids:

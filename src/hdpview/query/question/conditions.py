@@ -27,8 +27,9 @@ Range = tuple[float, float]  # half-open: low ≤ place < high; places inside th
 # Places per bin. Shares of bins are multiples of its inverse, so that sums over all 2^16 codes are exact.
 BIN = 2**36
 # Minimum distance in places of a cut from the edges of its bin, because all records may lie on either side.
-# Ends this near above an edge count as the edge, as after SQL's <= and >.
+# Between a value at an edge and those after it, as of SQL's <= and >, it is the distance itself.
 SLIVER = 2**16
+LEAST_SHARE = SLIVER / BIN
 # Where values begin; all places below are of missing values.
 LOWEST = -sys.float_info.max
 # Maximum bits of a whole number that is compared as text; Python does not print much longer ones.
@@ -281,9 +282,9 @@ def reach(attribute: Attribute, condition: Condition) -> Reach:
 def reaching(attribute: Attribute, condition: Condition, upper: bool) -> Condition:
     """The most or the least that an open condition may select: records of a bin may share one value.
 
-    At most: ranges beyond the schema's bounds or inside one bin take the whole bin, as does an end just above
-    an edge, and all records of the open code satisfy the condition. At least: ranges inside one bin and
-    starts just above an edge omit the bin, and no record of the open code satisfies it.
+    At most: ranges beyond the schema's bounds or inside one bin take the whole bin, as do ends beside an
+    edge, and all records of the open code satisfy the condition. At least: ranges inside one bin omit the
+    bin, as do ends beside an edge, and no record of the open code satisfies it.
     """
     reached = _united(_reached(attribute.n_values, own, upper) for own in condition.ranges)
     if condition.open is None:
@@ -319,13 +320,14 @@ def _reached(n: int, own: Range, upper: bool) -> Range:
     if _is_beyond(n, own):
         code = 0 if end <= 0 else n - 1
         return (min(start, code * BIN), max(end, (code + 1) * BIN)) if upper else own
-    first, cuts_start = divmod(max(start, 0), BIN)
-    last, before_end = divmod(min(end, n * BIN) - 1, BIN)
-    if first == last and (cuts_start or before_end < BIN - 1):
+    (first, cut), (last, before_end) = divmod(max(start, 0), BIN), divmod(min(end, n * BIN) - 1, BIN)
+    if first == last and (cut or before_end < BIN - 1):
         return (min(start, first * BIN), max(end, (first + 1) * BIN)) if upper else (0, 0)
-    if upper:
-        return start, (last + 1) * BIN if before_end < SLIVER else end
-    return (first + 1) * BIN if 0 < cuts_start <= SLIVER else start, end
+    if 0 < min(cut, BIN - cut) <= 2 * SLIVER:
+        start = (first if upper else first + 1) * BIN
+    if 0 < min(before_end + 1, BIN - before_end - 1) <= 2 * SLIVER:
+        end = (last + 1 if upper else last) * BIN
+    return start, end
 
 
 def notes_on(attribute: Attribute, condition: Condition) -> Iterator[str]:
