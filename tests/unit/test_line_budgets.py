@@ -24,7 +24,7 @@ BUDGETS = {
     "refine": Budget(443, 400),
     "wishes": Budget(103, 100),
     "domain": Budget(2_471, 2_100),
-    "view": Budget(2_302, 2_100),
+    "view": Budget(2_293, 2_100),
     "query": Budget(9_725, 5_400),
     "explore": Budget(3_986, 3_200),
     "privacy": Budget(1_607, 1_200),

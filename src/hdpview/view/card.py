@@ -193,10 +193,8 @@ def _spending(manifest: Manifest) -> list[str | tuple[str, str]]:
 def _accurate(view: ViewData) -> list[str]:
     quality = view.parts[0].quality
     origin = "measured on the table, within the budget" if quality.measured else "expected from other tables"
-    errors = [
-        f"95% of answers to {kind} are within ±{error:,.0f} records."
-        for kind, error in quality.within.items()
-    ]
+    within = quality.within.items()
+    errors = [f"95% of answers to {kind} are within ±{error:,.0f} records." for kind, error in within]
     stated = [f"These errors were {origin}:"] if errors else []
     return [*stated, *errors, "Every answer has its own interval."]
 

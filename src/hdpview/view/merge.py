@@ -89,20 +89,17 @@ def _check_alike(first: Manifest, other: Manifest, number: int) -> None:
 
 def _check_apart(views: Sequence[ViewData]) -> None:
     """Refuse to treat views as disjoint if they share a table or a part."""
-    tables: set[str] = set()
-    seen: set[str] = set()
+    tables, seen = set[str](), set[str]()
     for view in views:
         facts = view.manifest.as_parts()
         # Views of few blocks may agree by chance, and then differ in their facts.
         prints = {f"{part.fingerprint()} {each!r}" for part, each in zip(view.parts, facts, strict=True)}
         named = {part.table.strip().casefold() for part in facts if part.table}
-        if seen & prints:
-            why = "A view is listed twice"
-        elif tables & named:
-            why = f"Two of the views are of the table {min(tables & named)!r}"
-        else:
+        if seen.isdisjoint(prints) and tables.isdisjoint(named):
             tables, seen = tables | named, seen | prints
             continue
+        table = min(tables & named, default="")
+        why = "A view is listed twice" if seen & prints else f"Two of the views are of the table {table!r}"
         raise SchemaError(
             f"{why}, so everyone in one of them is also in the other. Merge each table once, or declare them "
             "overlapping (overlapping=True, --overlapping): then their budgets add up."

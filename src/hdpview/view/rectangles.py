@@ -28,14 +28,13 @@ class Rectangles:
     @cached_property
     def _corners(self) -> tuple[NDArray[np.int64], Floats]:
         """Corners as places in a grid with a margin, shape (2^n_axes, n), and their signs, (2^n_axes,)."""
-        strides = _strides([size + 1 for size in self.shape])
-        ends = np.stack([self.lower, self.upper])
-        places, signs = [], []
-        for corner in itertools.product((0, 1), repeat=len(self.shape)):
-            along_axes = [ends[end, axis] * strides[axis] for axis, end in enumerate(corner)]
-            places.append(sum(along_axes, np.zeros(ends.shape[2], np.int64)))
-            signs.append((-1.0) ** sum(corner))
-        return np.array(places), np.array(signs)
+        ends, with_margin = np.stack([self.lower, self.upper]), [size + 1 for size in self.shape]
+        corners = list(itertools.product((0, 1), repeat=len(self.shape)))
+        places = [
+            np.ravel_multi_index(tuple(ends[end, axis] for axis, end in enumerate(corner)), with_margin)
+            for corner in corners
+        ]
+        return np.array(places), np.array([(-1.0) ** sum(corner) for corner in corners])
 
     def sums(self, values: Floats) -> Floats:
         """Sums over the rectangles that cover each cell: values (n_columns, n) to (n_columns, n_cells)."""
@@ -61,7 +60,3 @@ class Rectangles:
         for box, value in zip(boxes, largest[rising].tolist(), strict=True):
             grid[tuple(map(slice, box[:n_axes], box[n_axes:]))] = value
         return grid.reshape(-1)
-
-
-def _strides(sizes: list[int]) -> list[int]:
-    return [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]

@@ -52,11 +52,9 @@ def pairs_inside(tables: Sequence[Table]) -> list[Table]:
     for table in tables:
         for places in combinations(range(len(table.attributes)), 2):
             attributes = tuple(table.attributes[i] for i in places)
-            if len(table.attributes) < 3 or attributes in measured:
-                continue
-            inside = margin(table, places)
-            if attributes not in best or inside.scale < best[attributes].scale:
-                best[attributes] = inside
+            if attributes not in measured:
+                inside = margin(table, places)
+                best[attributes] = min(inside, best.get(attributes, inside), key=lambda each: each.scale)
     return list(best.values())
 
 
