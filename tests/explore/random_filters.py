@@ -44,6 +44,5 @@ def _literal(attribute: Ordered, rng: random.Random) -> str:
     span = edges[-1] - edges[0]
     place = rng.choice([rng.choice(edges), edges[0] + span * rng.uniform(-0.05, 1.05)])
     if isinstance(attribute, Datetime):
-        moment = calendar.moment(int(place))
-        return rng.choice([f"TIMESTAMP '{moment.isoformat(sep=' ')}'", f"DATE '{moment.date()}'"])
+        return f"TIMESTAMP '{calendar.moment(int(place)).isoformat(sep=' ')}'"
     return repr(int(place) if attribute.whole else float(place))

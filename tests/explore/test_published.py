@@ -52,8 +52,10 @@ def _expected(view: PView, filters: list[str]) -> np.ndarray[Any, Any]:
 
 
 def test_counts_equal_pythons(reader, hospital):
-    """2,000 random filters, including ranges that cut through bins or exceed the bounds, to 1e-9."""
+    """2,000 random filters, including ranges that cut through bins or exceed the bounds, and dates, which are
+    whole days, to 1e-9."""
     filters = random_filters(hospital.schema, N_FILTERS, seed=18)
+    filters += [f"admitted {sign} DATE '2021-03-31'" for sign in ("=", "<>", "<=", ">", "<", ">=")]
     _close(reader.page.evaluate(_COUNTS, filters), _expected(hospital, filters))
 
 
