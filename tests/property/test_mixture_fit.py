@@ -235,7 +235,8 @@ def test_sums_over_hours_keep_what_shrinkage_and_clipping_take():
     (axis,), rng, n, deviation = axes_of(Schema([hours])), np.random.default_rng(4), 730 * 24, 8.0
     hour, day = np.arange(n) % 24, np.arange(n) // 24
     share = np.where(hour < 8, 0.005, 0.05) * np.where(day % 7 < 5, 1.2, 0.5) * (1 + 0.5 * np.sin(day / 58))
-    truth = rng.poisson(60_000 * share / share.sum()).astype(float)
+    smooth = 60_000 * share / share.sum()
+    truth = rng.poisson(smooth).astype(float)
     sets = {f"cycle {i}": np.eye(own.max() + 1)[:, own] for i, own in enumerate(axis.cycles)}
     sets |= {"nights": (hour < 8)[None] * 1.0, "day": ((hour > 8) & (hour < 17))[None] * 1.0}
     squares = {name: np.zeros(len(rows)) for name, rows in sets.items()}
@@ -245,9 +246,9 @@ def test_sums_over_hours_keep_what_shrinkage_and_clipping_take():
         (shares,) = shares_of([axis], [known], truth.sum())
         for name, rows in sets.items():
             squares[name] += (rows @ (shares * truth.sum() - truth)) ** 2 / 4
-    kept = kept_noise(truth, deviation**2)
-    cycles = [cycle_of(bins, truth, deviation**2, kept) for bins in axis.cycles]
-    codes = Codes(truth / truth.sum(), [], [kept], 1, cycles)
+    kept = kept_noise(smooth, deviation**2)
+    cycles = [cycle_of(bins, smooth, deviation**2, kept) for bins in axis.cycles]
+    codes = Codes(smooth / smooth.sum(), [], [kept], 1, cycles)
     for name, rows in sets.items():
         variance = rows.sum(axis=1) * deviation**2
         assert (squares[name] / variance).mean() < (1.3 if len(rows) > 1 else 2.5), name

@@ -93,7 +93,6 @@ CONSTANTS = (
             "HIDDEN_DEPARTURE",
             "EMPTY_CODE_NOISE",
             "MIN_ERROR_RECORDS",
-            "UNEVEN_WITHIN_BIN",
         )
     ),
     Constant("query.errors.codes", "RARE_SHARE"),

@@ -30,7 +30,7 @@ from hdpview.pview import PView
 from hdpview.query.bounds.noise import NoiseLaw
 from hdpview.query.errors.codes import RARE_SHARE
 from hdpview.query.errors.ends import typical_tail
-from hdpview.query.errors.kernels import MIN_ERROR_RECORDS, UNEVEN_WITHIN_BIN, error_model
+from hdpview.query.errors.kernels import MIN_ERROR_RECORDS, Piece, error_model
 from hdpview.query.question.conditions import note_beyond, note_on_other
 from hdpview.view.blocks import Blocks
 from hdpview.view.contents import SHARE_UNITS, packed
@@ -131,19 +131,8 @@ def _blocks(blocks: Blocks, factors: list[float]) -> Json:
 
 def _mixture(mixture: Mixture, part: ViewPart) -> Json:
     model = error_model(part)
-    first = np.cumsum([0, *map(len, model.binnings)])  # each attribute's first binning in a list of all
     # Stored as columns, which are smaller than rows that repeat their keys.
-    pieces = {
-        "attributes": [list(piece.attributes) for piece in model.pieces.values()],
-        "bins": [
-            [int(first[a]) + n - 1 for a, n in zip(piece.attributes, piece.binnings, strict=True)]
-            for piece in model.pieces.values()
-        ],
-        **{
-            name: [getattr(piece, name) for piece in model.pieces.values()]
-            for name in ("noise", "kept", "scatter")
-        },
-    }
+    pieces = {name: [getattr(piece, name) for piece in model.pieces.values()] for name in Piece._fields}
     return {
         "weight": _packed(mixture.weight),
         "shares": [_shares(mixture, a) for a in range(len(mixture.sizes))],
@@ -158,8 +147,11 @@ def _mixture(mixture: Mixture, part: ViewPart) -> Json:
         "levels": model.levels.tolist(),
         "rareShare": RARE_SHARE,
         "minErrorRecords": MIN_ERROR_RECORDS,
-        "unevenWithinBin": UNEVEN_WITHIN_BIN,
-        "pieces": pieces,
+        "pieces": {"attributes": list(model.pieces), **pieces},
+        "residuals": [
+            {"attributes": own, "binnings": each.binnings, "cells": _packed(each.cells)}
+            for own, each in model.residuals.items()
+        ],
     }
 
 

@@ -4,7 +4,7 @@
 // moments.js defines boxes and functions of codes.
 
 import {
-  averaged, binning, covariance, dense, energy, insideBins, isPoint, meanByNoise, sum, unlike,
+  averaged, binning, contracted, covariance, dense, energy, insideBins, isPoint, meanByNoise, sum, unlike,
 } from "./moments.js";
 
 const N_ORDERS = 4;
@@ -30,12 +30,21 @@ export class Mixture {
     // Weights of covariances, as in codes.py: of codes, of bins, and of codes in bins.
     this.unlikeCodes = this.margins.map((margin) => unlike(margin, this.rareShare));
     this.unlikeBins = this.binnings.map(({ ofBin }) => unlike(ofBin, this.rareShare));
-    this.unlikeInBins = this.binnings.map(({ share, binOfCode }, i) =>
-      share.map((own, code) => own * this.unlikeBins[i][binOfCode[code]]),
+    this.scatter = part.bins.map((bins, i) =>
+      bins.every((bin, code) => !code || bin >= bins[code - 1]) ? 1 / this.unlikeBins[i].length : 1,
     );
+    this.unlikeInBins = this.binnings.map(({ share, binOfCode }, i) =>
+      share.map((own, code) => this.scatter[i] * own * this.unlikeBins[i][binOfCode[code]]),
+    );
+    // Binnings in a list of all; null for single codes.
+    const numberOf = (a, n) => (n ? part.attributeOfBins.indexOf(a) + n - 1 : null);
+    const numbered = ({ attributes, binnings, ...rest }) => ({
+      ...rest, attributes, bins: binnings.map((n, i) => numberOf(attributes[i], n)),
+    });
     const columns = Object.entries(part.pieces);
     const piece = (i) => Object.fromEntries(columns.map(([name, values]) => [name, values[i]]));
-    this.pieceOf = new Map(part.pieces.attributes.map((some, i) => [keyOf(some), piece(i)]));
+    this.pieceOf = new Map(part.pieces.attributes.map((some, i) => [keyOf(some), numbered(piece(i))]));
+    this.residuals = part.residuals.map(numbered);
     this.known = new WeakMap();
   }
 
@@ -127,13 +136,13 @@ export class Mixture {
 
   #binned(a, f, g, i) {
     return this.#once(f, g, `${a} ${i}`, () => {
-      if (f === null || g === null) return { energy: 0, ofBins: 0, ofCodes: 0 };
+      if (f === null || g === null) return { energy: 0, ofBins: 0, scatter: 0 };
       const [one, means] = [this.#overBins(a, f, i), this.#means(a, f, g)];
       const other = f === g ? one : this.#overBins(a, g, i);
+      const ofBins = covariance(one, other, means, this.unlikeBins[i]);
       return {
-        energy: energy(one, other, this.keptOfBins[i]),
-        ofBins: covariance(one, other, means, this.unlikeBins[i]),
-        ofCodes: covariance(f, g, means, this.unlikeInBins[i]),
+        energy: energy(one, other, this.keptOfBins[i]), ofBins,
+        scatter: (1 - this.scatter[i]) * ofBins + covariance(f, g, means, this.unlikeInBins[i]),
       };
     });
   }
@@ -167,21 +176,20 @@ export class Mixture {
     const model = this.#byOrder(
       asked.map((a) => ({ means: means.get(a), covariance: moments.get(a).covariance })),
     );
-    for (const some of this.#setsOf(asked)) {
+    for (const some of asked.flatMap((a, i) => asked.slice(i + 1).map((b) => [a, b]))) {
       const piece = this.pieceOf.get(keyOf(some));
       if (!piece) continue;
       const { attributes, bins } = piece;
       const found = attributes.map((a, i) => this.#binned(a, ...pair.get(a), bins[i]));
       const rest = meansWithout(attributes);
-      noise += piece.noise * found.reduce((product, { energy }) => product * energy, 1) * weight(attributes);
+      noise += piece.noise * found.reduce((product, { energy }) => product * energy, 1) * rest;
       let [explained, whole, scattered] = [1, 1, 1];
       attributes.forEach((a, i) => {
-        const { ofBins, ofCodes } = found[i];
-        explained *= ofBins;
+        explained *= found[i].ofBins;
         whole *= moments.get(a).covariance;
-        scattered *= ofBins + piece.scatter[i] * (ofCodes - ofBins);
+        scattered *= found[i].scatter;
       });
-      model[attributes.length - 1] += (scattered - explained - whole) * rest;
+      model[1] += (scattered - explained - whole) * rest;
     }
     const inside = asked.reduce(
       (total, a) => total + this.#insideBins(a, ...pair.get(a)) * meansWithout([a]),
@@ -190,25 +198,13 @@ export class Mixture {
     return {
       noise,
       model: model.map((value) => value * this.total ** 2),
-      inside: inside * (this.unevenWithinBin * this.total) ** 2,
+      inside: inside * this.total ** 2,
     };
   }
 
-  /** Sets of two and three attributes. */
-  #setsOf(asked) {
-    const found = [];
-    asked.forEach((a, i) =>
-      asked.slice(i + 1).forEach((b, j) => {
-        found.push([a, b]);
-        for (const c of asked.slice(i + j + 2)) found.push([a, b, c]);
-      }),
-    );
-    return found;
-  }
-
   /**
-   * The factor of another attribute for joint counts of some attributes: the product of the means of two
-   * functions over records, or over bins if a released table counts it together with them.
+   * The factor of another attribute for counts of an attribute, or of all records: the product of the means
+   * of two functions over records, or over bins if a released table counts both attributes together.
    */
   #weight(a, pair, some) {
     const piece = this.pieceOf.get(keyOf([...some, a]));
@@ -261,26 +257,37 @@ export class Mixture {
    */
   variance(box, estimate, records = null) {
     const lift = records ? this.#liftOf(records) : this.#lift(box, estimate);
-    return Math.max(this.#size(this.errors(box, box), lift), 0) + this.#minError(box) ** 2;
+    return Math.max(this.#size(this.errors(box, box), lift), 0) + this.#common(box, box);
+  }
+
+  /** Product of the errors that all sums have in common: a few records, and residuals of tables. */
+  #common(one, other) {
+    const [few, missed] = [one, other].map((box) => [this.#minError(box), this.#missed(box)])
+      .reduce(([a, b], [c, d]) => [a * c, b * d]);
+    return few + missed;
+  }
+
+  /** What the sum over a box misses because the fit misses released tables. */
+  #missed(box) {
+    const own = this.residuals.filter(({ attributes }) => attributes.every((a) => box.has(a)));
+    return own.reduce((total, { attributes, bins, cells }) => {
+      const overAxis = (left, a, i) =>
+        contracted(left, this.#overBins(a, box.get(a), bins[i]), this.#nBins(a, bins[i]));
+      const [missed] = attributes.reduce(overAxis, cells);
+      const others = [...box].filter(([a]) => !attributes.includes(a));
+      return total + others.reduce((product, [a, f]) => product * this.#mean(a, f), missed);
+    }, 0);
+  }
+
+  #nBins(a, i) {
+    return i === null ? this.margins[a].length : this.binnings[i].ofBin.length;
   }
 
   /** The error of a sum if there are a few more records than the model predicts. */
   #minError(box) {
-    return box.size > 1 ? this.minErrorRecords * this.#usualSize(box) : 0;
-  }
-
-  /** Product of the root mean squares over records of a box's functions where they are not 0. */
-  #usualSize(box) {
-    return [...box].reduce((product, [a, f]) => product * this.#usualSizeOf(a, f), 1);
-  }
-
-  #usualSizeOf(a, f) {
-    if (isPoint(f)) return Math.abs(f.value);
-    return this.#once(f, f, `size ${a}`, () => {
-      const squares = f.reduce((total, value, i) => total + value ** 2 * this.margins[a][i], 0);
-      const records = f.reduce((total, value, i) => total + (value !== 0) * this.margins[a][i], 0);
-      return records > 0 ? Math.sqrt(squares / records) : 0;
-    });
+    const most = (f) => (isPoint(f) ? Math.abs(f.value) : f.reduce((x, y) => Math.max(x, Math.abs(y)), 0));
+    if (box.size < 2) return 0;
+    return [...box.values()].reduce((product, f) => product * most(f), this.minErrorRecords);
   }
 
   /**
@@ -288,43 +295,23 @@ export class Mixture {
    * record adds between 0 and 1; sums of other values get the lift of the largest count.
    */
   covariances(boxes, isCount = boxes.map(() => true)) {
-    const estimates = boxes.map((box, i) => (isCount[i] ? this.estimate(box) : -Infinity));
+    const estimates = boxes.map((box, i) =>
+      isCount[i] ? this.#once(box, box, "estimate", () => this.estimate(box)) : -Infinity,
+    );
     const largest = estimates.indexOf(Math.max(...estimates));
     const lift = boxes.map((_, i) => {
       const own = isCount[i] ? i : largest;
       return this.#lift(boxes[own], estimates[own]);
     });
-    return boxes.map((one, i) =>
-      boxes.map((other, j) => {
-        const shared = this.#size(this.errors(one, other), Math.sqrt(lift[i] * lift[j]));
-        return shared + this.#minError(one) * this.#minError(other);
-      }),
+    const shared = (i, j) =>
+      this.#size(this.errors(boxes[i], boxes[j]), Math.sqrt(lift[i] * lift[j])) +
+      this.#common(boxes[i], boxes[j]);
+    const own = (i) =>
+      isCount[i] ? this.#once(boxes[i], boxes[i], "own", () => shared(i, i)) : shared(i, i);
+    const below = boxes.map((_, i) => boxes.slice(0, i).map((__, j) => shared(i, j)));
+    return boxes.map((_, i) =>
+      boxes.map((__, j) => (i === j ? own(i) : below[Math.max(i, j)][Math.min(i, j)])),
     );
-  }
-
-  /** Data of `withTotal` about the records that shares refer to. */
-  productOf(box) {
-    const estimate = this.estimate(box);
-    const lift = this.#lift(box, estimate);
-    const few = this.#minError(box);
-    return { box, estimate, lift, few, variance: this.#size(this.errors(box, box), lift) + few ** 2 };
-  }
-
-  /** The sums of a box and of one around it, wider in an attribute, and expected products of their errors. */
-  withTotal(box, total) {
-    const estimate = this.estimate(box);
-    const lift = this.#lift(box, estimate);
-    const own = this.#size(this.errors(box, box), lift);
-    const shared = this.#size(this.errors(box, total.box), Math.sqrt(lift * total.lift));
-    const few = this.#minError(box);
-    const covariance = shared + few * total.few;
-    return {
-      sums: [estimate, total.estimate],
-      covariances: [
-        [own + few ** 2, covariance],
-        [covariance, total.variance],
-      ],
-    };
   }
 
   /** Whether the attributes of a box were counted together, and it cuts no bin. */

@@ -227,16 +227,12 @@ export class Engine {
     const cells = this.#cells(a, box, groups);
     const isReached = ({ codes }) => codes.some((code) => reach[code].value > 0);
     const nPossible = isPossible(without(wide, a)) ? cells.filter(isReached).length : 0;
-    const total = this.parts.map((part) => part.productOf(box));
     for (const cell of cells) {
       const f = cell.f instanceof Float64Array ? cell.f : cellOf(cell.f, box.get(a));
       const own = new Map([...without(box, a), [a, f]]);
       const { ratio, off } =
         nPossible && isReached(cell)
-          ? this.#ratioOf(
-              this.parts.map((part, i) => part.withTotal(own, total[i])),
-              nPossible === 1,
-            )
+          ? this.#ratio([own, box], nPossible === 1)
           : { ratio: 0, off: 0 };
       columns.estimate.push(ratio);
       columns.lower.push(ratio === null ? null : Math.max(ratio - off, 0));
@@ -425,23 +421,15 @@ export class Engine {
       );
   }
 
-  /** The ratio of two counts, its interval's half width, and whether the second count may be 0. */
-  #ratio(boxes) {
-    return this.#ratioOf(
-      this.parts.map((part) => ({
-        sums: boxes.map((box) => part.estimate(box)),
-        covariances: part.covariances(boxes),
-      })),
-    );
-  }
-
-  /** The same from each part's sums and error covariances. isCertain: both are sums over the same records. */
-  #ratioOf(parts, isCertain = false) {
-    const add = (value) => parts.reduce((total, part) => total + value(part), 0);
-    const sums = [0, 1].map((i) => add((part) => part.sums[i]));
-    const covariances = [0, 1].map((i) => [0, 1].map((j) => add((part) => part.covariances[i][j])));
+  /**
+   * The ratio of two counts, its interval's half width, and whether the second count may be 0.
+   * isCertain: both count the same records.
+   */
+  #ratio(boxes, isCertain = false) {
+    const sums = boxes.map((box) => this.#added((part) => part.estimate(box)));
     const ratio = sums[1] > 1e-9 ? sums[0] / sums[1] : null;
     if (isCertain && ratio !== null) return { ratio, off: 0, unsafe: false };
+    const covariances = this.#covariances(boxes);
     const off =
       ratio === null ? 0 : this.tail * Math.sqrt(deltaVariance(([x, y]) => x / y, sums, covariances));
     return {

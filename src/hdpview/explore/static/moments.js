@@ -8,7 +8,7 @@
 
 import { LEAST } from "./conditions.js";
 
-const EDGE_VARIANCE = 0.72; // of the share of a bin's records that lies exactly at its edge, as in codes.py
+const EDGE_VARIANCE = 0.18; // of the share of a bin's records that lies exactly at its edge, as in codes.py
 export const isPoint = (f) => !(f instanceof Float64Array);
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
 
@@ -81,6 +81,15 @@ export function averaged(f, { binOfCode, share, ofBin }) {
     found[binOfCode[code]] += value * share[code];
   });
   return found;
+}
+
+/** A tensor summed over its first axis, which has n entries, with the weights of a function. */
+export function contracted(cells, f, n) {
+  const step = cells.length / n;
+  if (isPoint(f)) return cells.slice(f.code * step, (f.code + 1) * step).map((value) => value * f.value);
+  return Float64Array.from({ length: step }, (_, rest) =>
+    f.reduce((total, weight, i) => total + weight * cells[i * step + rest], 0),
+  );
 }
 
 /** The uncertainty of two functions inside bins, per squared total: from cut bins and unequal values. */

@@ -19,7 +19,7 @@ export function valuesOf(attribute) {
   for (let code = 0; code < nValues; code++) {
     const [least, greatest] = [edges[code], edges[code + 1] - whole];
     value[code] = single ? least : (least + greatest) / 2;
-    spread[code] = (greatest - least) / Math.sqrt(12);
+    spread[code] = (greatest - least) / Math.sqrt(48);
   }
   let known = null;
   if (size > nValues) {

@@ -25,7 +25,6 @@ from hdpview.view.blocks import Blocks
 
 Floats = NDArray[np.float64]
 MAX_ARRAY_SIZE = 4_000_000  # maximum size of an array of quantities × blocks
-_FEW_CUT_BLOCKS = 0.25  # share of all blocks; if fewer are cut, only these are computed
 _LEAST_SHARE = 1e-12  # of a block; smaller shares do not increase the error
 
 
@@ -91,14 +90,12 @@ def cut_deviation(weight: Floats, square: Floats) -> Floats:
     hold far more records than an even spread would put there.
     """
     variance = _variance(weight, square)
-    deviations = np.zeros(variance.shape)
-    # Most blocks lie inside a question or outside it. If the others are few, computing only these is faster.
-    cut = np.flatnonzero(variance > 0.0)
-    rows = cut if len(cut) < _FEW_CUT_BLOCKS * variance.size else slice(None)
-    weight, square, variance = (each.reshape(-1)[rows] for each in (weight, square, variance))
-    share = np.clip(np.divide(weight**2, square, out=np.zeros_like(square), where=square > 0), 0.0, 1.0)
+    # Most blocks lie inside a question or outside it; computing only the others is faster.
+    cut, deviations = variance > 0.0, np.zeros(variance.shape)
+    weight, square = weight[cut], square[cut]
+    share = np.clip(weight**2 / square, 0.0, 1.0)
     unlike = np.maximum(share * (1.0 - share), _LEAST_SHARE) ** -0.375
-    deviations.reshape(-1)[rows] = np.sqrt(variance) * unlike
+    deviations[cut] = np.sqrt(variance[cut]) * unlike
     return deviations
 
 

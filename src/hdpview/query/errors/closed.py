@@ -15,17 +15,15 @@ from numpy.typing import NDArray
 
 from hdpview.query.bounds.noise import NoiseLaw
 from hdpview.query.errors.blocks import block_covariances, block_sums
-from hdpview.query.errors.codes import Moments
+from hdpview.query.errors.codes import MAX_ARRAY_SIZE, Moments
 from hdpview.query.errors.kernels import (
-    MAX_PIECE_ORDER,
     MIN_ERROR_RECORDS,
-    UNEVEN_WITHIN_BIN,
     ErrorModel,
     error_model,
     lifts,
 )
 from hdpview.query.estimate.estimates import part_estimates
-from hdpview.query.question.batch import Batch, Functions, Grids, pack
+from hdpview.query.question.batch import Batch, Grids, pack
 from hdpview.query.question.quantities import Quantity
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData, ViewPart
@@ -81,7 +79,7 @@ def evaluate_part(part: ViewPart, asked: Batch | Grids) -> Evaluation:
     terms, every, zero = _read(model, asked), np.arange(len(asked)), np.zeros(len(asked))
     errors = _summed(model, terms, every, every)
     lift = lifts(estimate[None], _independent(model, terms)[None], [True])[0]
-    variance = np.maximum(_together(model, errors, lift), 0.0) + _min_error(terms) ** 2
+    variance = np.maximum(_together(model, errors, lift), 0.0) + (_common(model, terms) ** 2).sum(axis=0)
     noise = np.maximum(errors[0], 0.0)
     return Evaluation(estimate, estimate, noise, zero, zero, variance, variance, errors[1:-1] * lift, zero)
 
@@ -133,8 +131,8 @@ def mixture_covariances(part: ViewPart, batch: Batch, m: int) -> Floats:
     )
     is_count = [bool(own.all()) for own in batch.counts_records.reshape(m, n)]
     lift = lifts(estimates, independent, is_count)
-    least = _min_error(terms).reshape(m, n)
-    products: Floats = least[:, None] * least[None, :]
+    common = _common(model, terms).reshape(2, m, n)
+    products: Floats = np.einsum("kin,kjn->ijn", common, common)
     for i, j in zip(*np.tril_indices(m), strict=True):
         errors = _summed(model, terms, numbers[i], numbers[j])
         products[[i, j], [j, i]] += _together(model, errors, np.sqrt(lift[i] * lift[j]))
@@ -167,14 +165,12 @@ def _together(model: ErrorModel, errors: Floats, lift: Floats) -> Floats:
 
 class _Terms(NamedTuple):
     """A batch with, for each of its functions (numbered as in `place`), its mean over records, shape (n,);
-    the excess of its mean by noise, per binning of its attribute, shape (n, n_binnings); and the
-    typical size of its non-zero values, shape (n,).
+    and the excess of its mean by noise, per binning of its attribute, shape (n, n_binnings).
     """
 
     batch: Batch
     mean: Floats
     shift: Floats
-    size: Floats
 
 
 def _read(model: ErrorModel, asked: Batch | Grids) -> _Terms:
@@ -184,17 +180,7 @@ def _read(model: ErrorModel, asked: Batch | Grids) -> _Terms:
         np.ones(model.n_binnings),
         lambda a, own: np.stack([own.means(weight) for weight in model.codes[a].of_noise], axis=1),
     )
-    size = batch.of_functions(np.array(1.0), lambda a, own: _usual_size(own, model.codes[a].margin))
-    return _Terms(batch, mean, by_noise - mean[:, None], size)
-
-
-def _usual_size(functions: Functions, margin: Floats) -> Floats:
-    """Root mean square over records of the non-zero values of each function, shape (n,)."""
-    values = functions.values
-    records = (values != 0.0) @ margin
-    squares = np.divide(values**2 @ margin, records, out=np.zeros(len(values)), where=records > 0)
-    at_codes = [np.abs(functions.values_at_codes)] if functions.at_codes else []
-    return np.concatenate([np.sqrt(squares), *at_codes])
+    return _Terms(batch, mean, by_noise - mean[:, None])
 
 
 def _independent(model: ErrorModel, terms: _Terms) -> Floats:
@@ -204,12 +190,38 @@ def _independent(model: ErrorModel, terms: _Terms) -> Floats:
     return independent
 
 
-def _min_error(terms: _Terms) -> Floats:
-    """Error of each quantity if a few more records satisfy it than the model predicts."""
+def _common(model: ErrorModel, terms: _Terms) -> Floats:
+    """Errors that all quantities have in common, shape (2, n): if a few more records satisfy them than the
+    model predicts, and residuals.
+    """
     batch, largest = terms.batch, np.zeros(len(terms.batch))
-    sizes = terms.size[batch.place].prod(axis=1)
-    np.maximum.at(largest, batch.quantity, sizes)
-    return np.where(batch.n_attributes > 1, MIN_ERROR_RECORDS * largest, 0.0)
+    np.maximum.at(largest, batch.quantity, batch.largest_of_terms)
+    few = np.where(batch.n_attributes > 1, MIN_ERROR_RECORDS * largest, 0.0)
+    return np.stack([few, _residuals(model, terms)])
+
+
+def _residuals(model: ErrorModel, terms: _Terms) -> Floats:
+    """What each quantity misses because the fit misses released tables, shape (n,)."""
+    batch, missed = terms.batch, np.zeros(len(terms.batch))
+    for attributes, (binnings, cells) in model.residuals.items():
+        if not set(attributes) <= set(batch.functions):
+            continue
+        is_own = batch.attribute[:, :, None] == np.array(attributes)
+        rows = np.flatnonzero(is_own.any(axis=1).all(axis=1))
+        functions, own = (batch.row[rows, :, None] * is_own[rows]).sum(axis=1), is_own[rows].any(axis=2)
+        rest = np.where(own, 1.0, terms.mean[batch.place[rows]]).prod(axis=1)
+        means = [
+            model.codes[a].means_over_bins(batch.functions[a], binning)
+            for a, binning in zip(attributes, binnings, strict=True)
+        ]
+        step = max(1, MAX_ARRAY_SIZE // cells.size)
+        for first in range(0, len(rows), step):
+            here = slice(first, first + step)
+            left = np.broadcast_to(cells, (len(rows[here]), *cells.shape))
+            for own_means, row in zip(means, functions[here].T, strict=True):
+                left = np.einsum("nb,nb...->n...", own_means[row], left)
+            missed += np.bincount(batch.quantity[rows[here]], left * rest[here], len(batch))
+    return missed
 
 
 def _summed(model: ErrorModel, terms: _Terms, left: Ints, right: Ints) -> Floats:
@@ -246,61 +258,48 @@ def _by_quantity(errors: Floats, quantity: Ints, n: int) -> Floats:
 def _of_terms(model: ErrorModel, terms: _Terms, i: Ints, j: Ints) -> Floats:
     """Expected products of the errors of terms `i` and `j`, shape (2 + N_ORDERS, n_pairs)."""
     attributes, sides, pairs, moments = _pairs(model, terms, i, j)
-    width, of_pieces = attributes.shape[1], model.of_pieces
+    width, (noise_of, kept_of, binning_of) = attributes.shape[1], model.of_pairs
     means = [terms.mean[place] for place in sides]
     mean = means[0] * means[-1]
     of_orders, inside = _summed_by_order(mean, pairs, moments)
-    pieces = {
-        positions: model.piece_numbers(attributes[:, positions])
-        for order in range(2, MAX_PIECE_ORDER + 1)
-        for positions in combinations(range(width), order)
-    }
 
-    def weight(positions: tuple[int, ...], rows: Ints | slice) -> Floats:
-        """The factor of joint counts of some attributes: the product of the means of all other attributes'
-        functions, over bins if a released table counts them together, otherwise over records.
+    def weight(position: int | None) -> Floats:
+        """The factor of counts of an attribute, or of all records: the product of the means of all other
+        attributes' functions, over bins if a released table counts them together, otherwise over records.
         """
-        factors = np.ones(len(attributes[rows]))
+        factors = np.ones(len(attributes))
         for other in range(width):
-            if other in positions:
+            if other == position:
                 continue
-            piece = pieces.get(tuple(sorted((*positions, other))))
+            pair = attributes[:, other], attributes[:, -1 if position is None else position]
+            kept, binning = (1.0, 0) if position is None else (kept_of[pair], binning_of[pair])
             for place, own in zip(sides, means, strict=True):
-                factor = own[rows, other]
-                if not positions:
-                    factor = factor + terms.shift[place[rows, other], 0]
-                elif piece is not None:
-                    here = piece[rows]
-                    binning = of_pieces["binnings"][here, attributes[rows, other]]
-                    factor = factor + of_pieces["kept"][here] * terms.shift[place[rows, other], binning]
+                factor = own[:, other] + kept * terms.shift[place[:, other], binning]
                 factors *= factor if len(means) == 2 else factor**2
         return factors
 
-    every = slice(None)
-    noise = model.total_variance * weight((), every)
+    noise = model.total_variance * weight(None)
     for position in range(width):
         variance = np.append(model.code_variance, 0.0)[attributes[:, position]]
-        energy = moments.energy[pairs[:, position], 0]
-        noise += variance * energy * weight((position,), every)
-    for positions, piece in pieces.items():
-        rows = np.flatnonzero(piece >= 0)
-        if not len(rows):
-            continue
-        number = piece[rows]
+        noise += variance * moments.energy[pairs[:, position], 0] * weight(position)
+    for positions in combinations(range(width), 2):
+        pair = attributes[:, positions[0]], attributes[:, positions[1]]
+        rows = np.flatnonzero(binning_of[pair])
+        one, other = pair[0][rows], pair[1][rows]
         energy, explained, whole, scattered = np.ones((4, len(rows)))
-        for position in positions:
-            which, attribute = pairs[rows, position], attributes[rows, position]
-            binning = of_pieces["binnings"][number, attribute]
-            of_codes, of_bins = moments.scattered[which, binning], moments.covariance[which, binning]
+        for position, binning in zip(
+            positions, (binning_of[one, other], binning_of[other, one]), strict=True
+        ):
+            which = pairs[rows, position]
             energy *= moments.energy[which, binning]
-            explained *= of_bins
+            explained *= moments.covariance[which, binning]
             whole *= moments.covariance[which, 0]
-            scattered *= of_bins + of_pieces["scatter"][number, attribute] * (of_codes - of_bins)
+            scattered *= moments.scattered[which, binning]
         rest = np.delete(mean[rows], positions, axis=1).prod(axis=1)
-        noise[rows] += of_pieces["noise"][number] * energy * weight(positions, rows)
-        of_orders[len(positions) - 1, rows] += (scattered - explained - whole) * rest
+        noise[rows] += noise_of[one, other] * energy * rest
+        of_orders[1, rows] += (scattered - explained - whole) * rest
     scale = model.total**2
-    return np.stack([noise, *of_orders * scale, inside * (UNEVEN_WITHIN_BIN**2 * scale)])
+    return np.stack([noise, *of_orders * scale, inside * scale])
 
 
 def _summed_by_order(mean: Floats, which: Ints, moments: Moments) -> tuple[Floats, Floats]:

@@ -19,8 +19,8 @@ Ints = NDArray[np.int64]
 # populated cells held 10 points less often.
 RARE_SHARE = 0.005
 # Variance of the share of a bin's records that lies exactly at its edge, so that 95% intervals cover all or
-# none of them: (1 / (2.36 · UNEVEN_WITHIN_BIN))².
-EDGE_VARIANCE = 0.72
+# none of them: 1 / 2.36².
+EDGE_VARIANCE = 0.18
 MAX_ARRAY_SIZE = 60_000  # maximum size of an array of functions × bins, which fits into the processor's cache
 
 
@@ -43,7 +43,7 @@ class Moments(NamedTuple):
         weighted by the share of its noise that the fit keeps, also in the means, because the sum over all
         bins is known far better than single bins.
     covariance: the same for deviations from their means over records, each bin weighted by `unlike` of its
-        share of the records. scattered: the same for codes, each weighted by its part of its bin's weight.
+        share of the records. scattered: the same as far as it is unknown inside bins, or between them.
     inside: the uncertainty of both functions inside bins.
     """
 
@@ -72,7 +72,8 @@ class Codes:
 
     margin: share of the records at each code, shape (size,). kept: weights of noise in each bin, per binning.
     weights: of bins, see `unlike`, per binning. of_codes: each code's part of the weight of its bin, shape
-    (n_binnings, size). of_noise: the weight of each code in a mean over bins by their noise, likewise.
+    (n_binnings, size): of the dependence that n ranges of codes leave unknown inside them, 1/n is left, and
+    all inside other bins. of_noise: the weight of each code in a mean over bins by their noise, likewise.
     """
 
     def __init__(
@@ -87,25 +88,30 @@ class Codes:
         self.margin, self.kept, size = margin, kept, len(margin)
         self.bins: list[NDArray[Any]] = [np.arange(size), *binnings]
         self.weights: list[Floats] = []
+        between = []
         self.of_noise, self.of_codes = np.zeros((2, n_binnings, size))
         # For every binning but the first, a column per bin, which averages values per code over the bin.
         self._averages = [np.zeros((size, 0))]
         # Moments of the indicator of each code with itself.
-        energy, covariance = np.zeros((2, size, n_binnings))
+        energy, covariance, scattered = np.zeros((3, size, n_binnings))
+        column = margin[:, None]
         for number, (bins, own) in enumerate(zip(self.bins, kept, strict=True)):
             of_bin: Floats = np.bincount(bins, margin).astype(np.float64)
             # In a bin without records, all codes have equal weight.
             even = 1.0 / np.bincount(bins)[bins]
             share = np.divide(margin, of_bin[bins], out=even, where=of_bin[bins] > 0)
             weight, all_noise = unlike(of_bin), max(own.sum(), 1e-300)
+            scatter = 1.0 / len(weight) if (np.diff(bins) >= 0).all() else 1.0
             self.weights.append(weight)
+            between.append((1.0 - scatter) * weight)
             self.of_noise[number] = share * (own / all_noise)[bins]
-            self.of_codes[number] = share * weight[bins]
+            self.of_codes[number] = scatter * share * weight[bins]
             if number:
                 self._averages.append(np.zeros((size, len(of_bin))))
                 self._averages[-1][np.arange(size), bins] = share
             energy[:, number] = share**2 * own[bins] * (1.0 - own[bins] / all_noise)
             covariance[:, number] = weight[bins] * share * (share - 2.0 * margin) + weight.sum() * margin**2
+            scattered[:, number] = (1.0 - scatter) * covariance[:, number]
         self._all_averages = np.concatenate(self._averages, axis=1)
         # Departures of each class of a cycle, by the square roots of the noise that its codes lost.
         of_classes = [np.zeros((size, 0))]
@@ -114,29 +120,41 @@ class Codes:
             inside[np.arange(len(bins)), bins] = margin[: len(bins)]
             of_classes.append(inside / np.maximum(inside.sum(axis=0), 1e-300) * np.sqrt(lost))
         self._of_classes = np.concatenate(of_classes, axis=1)
-        column = margin[:, None]
         energy[:, 0] += np.square(self._of_classes - column * self._of_classes.sum(axis=0)).sum(axis=1)
-        scattered = self.of_codes.T * (1.0 - 2.0 * column) + column**2 * self.of_codes.sum(axis=1)
+        scattered += self.of_codes.T * (1.0 - 2.0 * column) + column**2 * self.of_codes.sum(axis=1)
         self._at_codes = Moments(energy, covariance, scattered, np.zeros(size))
         # The weights of noise, of bins and of codes in each binning, shape (n_bins of all, 3 · n_binnings).
         self._binning = np.repeat(np.arange(len(kept)), list(map(len, kept)))
         in_binning, rows = np.zeros((len(self._binning), 3, n_binnings)), np.arange(len(self._binning))
         in_binning[rows, 0, self._binning] = np.concatenate(kept)
         in_binning[rows, 1, self._binning] = np.concatenate(self.weights)
-        in_binning[:size, 2] = self.of_codes.T
+        in_binning[rows, 2, self._binning] = np.concatenate(between)
+        in_binning[:size, 2] += self.of_codes.T
         self._in_binning = in_binning.reshape(len(rows), -1)
 
-    def coordinates(self, values: Floats, kind: str, binning: int, scatter: float = 0.0) -> Floats:
+    def over_bins(self, values: Floats, binning: int) -> Floats:
+        """Means over the bins of a binning, (n, size) → (n, n_bins)."""
+        return values @ self._averages[binning] if binning else values
+
+    def means_over_bins(self, functions: Functions, binning: int) -> Floats:
+        """Means of functions in each bin, shape (n, n_bins)."""
+        values = self.over_bins(functions.values, binning)
+        if not functions.at_codes:
+            return values
+        of_codes = self.over_bins(np.eye(len(self.margin)), binning)
+        points = functions.values_at_codes.reshape(-1, len(of_codes), 1) * of_codes
+        return np.concatenate([values, points.reshape(-1, values.shape[1])])
+
+    def coordinates(self, values: Floats, kind: str, binning: int) -> Floats:
         """Coordinates of functions whose products are their moments, shape (n, n_coordinates).
 
-        kind: `noise`, whose products are energies; `bins`, covariances; `inside`, deviations of codes from
-        their bins, of whose squares only the share `scatter` is left.
+        kind: `noise`, whose products are energies; `bins`, covariances; `inside`, what is added inside bins.
         """
-        of_bins = values @ self._averages[binning] if binning else values
+        of_bins = self.over_bins(values, binning)
         from_mean = of_bins - (values @ self.margin)[:, None]
         if kind == "inside":
             deviations = values - of_bins[:, self.bins[binning]]
-            return np.asarray(deviations * np.sqrt(scatter * self.of_codes[binning]))
+            return np.asarray(deviations * np.sqrt(self.of_codes[binning]))
         if kind == "bins":
             return np.asarray(from_mean * np.sqrt(self.weights[binning]))
         noisy: Floats = (of_bins - (values @ self.of_noise[binning])[:, None]) * np.sqrt(self.kept[binning])

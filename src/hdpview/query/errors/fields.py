@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hdpview.query.bounds.noise import NoiseLaw
 from hdpview.query.errors.blocks import cut_deviation, hidden_records
-from hdpview.query.errors.kernels import MAX_PIECE_ORDER, MIN_ERROR_RECORDS, ErrorModel, error_model, lifts
+from hdpview.query.errors.kernels import MIN_ERROR_RECORDS, ErrorModel, error_model, lifts
 from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
 from hdpview.view.quality import N_ORDERS
@@ -28,8 +28,9 @@ from hdpview.view.quality import N_ORDERS
 Floats = NDArray[np.float64]
 _MAX_DRAWS, _MIN_DRAWS = 200, 32
 _MAX_DRAWN_GROUPS = 400_000  # draws × groups, above which there are fewer draws
+_MAX_FIELD_ORDER = 3  # maximum number of attributes of a field; errors of more are drawn per group
 _MAX_FIELD = 100_000  # numbers of one draw of a field of three attributes; larger ones are drawn per group
-_CODES = ("bins", 0, 0.0)  # deviations of codes from the mean over records
+_CODES = ("bins", 0)  # deviations of codes from the mean over records
 _MAX_BASIS = 300  # functions of an attribute, above which a field is not reduced to their span
 
 
@@ -124,13 +125,14 @@ class _Normals:
 class _Map:
     """A linear map from functions of an attribute's codes to coordinates, one for each normal of a field.
 
-    apply: (n, size) → (n, n_features). functions: all of a statement; coordinates span what they need.
+    apply: (n, size) → (n, n_features). functions: all of a statement, whose span coordinates are reduced to.
     """
 
-    def __init__(self, apply: Callable[[Floats], Floats], functions: Floats | None = None) -> None:
-        self._apply, self._basis = apply, None
+    def __init__(
+        self, apply: Callable[[Floats], Floats], n: int = 1, functions: Floats | None = None
+    ) -> None:
+        self._apply, self._basis, self.n = apply, None, n
         self._known: dict[int, tuple[Floats, Floats]] = {}
-        self.n = 1
         if functions is not None:
             features = apply(functions)
             self.n = features.shape[1]
@@ -168,17 +170,15 @@ class _Fields:
                 functions.setdefault(a, []).append(rows @ classes if len(rows) < len(classes) else classes)
         self._functions = {a: np.concatenate(rows) for a, rows in functions.items()}
 
-    def _map(self, a: int, *features: tuple[str, int, float]) -> _Map:
-        """Coordinates of `Codes`, reduced to what the statement's functions span. features: their kind,
-        binning and scatter.
-        """
+    def _map(self, a: int, *features: tuple[str, int]) -> _Map:
+        """Coordinates of `Codes`, by kind and binning, reduced to what the statement's functions span."""
         if (a, features) not in self._maps:
             codes = self.model.codes[a]
 
             def apply(values: Floats) -> Floats:
                 return np.concatenate([codes.coordinates(values, *each) for each in features], axis=1)
 
-            self._maps[a, features] = _Map(apply, self._functions[a])
+            self._maps[a, features] = _Map(apply, functions=self._functions[a])
         return self._maps[a, features]
 
     def _weight(self, a: int, others: tuple[int, ...] | None = None) -> _Map:
@@ -188,7 +188,7 @@ class _Fields:
         if (a, key) not in self._maps:
             weights = codes.of_noise[0] if others == () else codes.margin
             if piece is not None:
-                of_noise = codes.of_noise[piece.binnings[piece.attributes.index(a)]]
+                of_noise = codes.of_noise[piece.binnings[sorted((*(others or ()), a)).index(a)]]
                 weights = codes.margin + piece.kept * (of_noise - codes.margin)
             self._maps[a, key] = _Map(lambda values: (values @ weights)[:, None])
         return self._maps[a, key]
@@ -201,24 +201,18 @@ class _Fields:
         shape = self.n_draws, scan.n_bases, *scan.grid
         errors = np.zeros(shape)
         means = _grid_products(scan, lambda cluster: self._record_means(cluster, np.positive))
-        drawn_second_moment, varying = np.square(means), _varying(scan)
-        for order in range(min(MAX_PIECE_ORDER, len(own)) + 1):
+        drawn_second_moment = np.square(means)
+        for order in range(min(_MAX_FIELD_ORDER, len(own)) + 1):
             for some in combinations(own, order):
-                # Functions of other attributes alone have no error here.
-                bases = reduce(np.logical_and, (varying[a] for a in some), np.ones(shape[1], np.bool_))
-                if not bases.any():
-                    continue
                 piece = model.pieces.get(some)
                 weights = {a: self._weight(a, some) for a in own if a not in some}
                 if order < 2:
                     variance = model.code_variance[some[0]] if some else model.total_variance
-                    maps = {a: self._map(a, ("noise", 0, 0.0)) for a in some}
-                    self._add(errors, scan, bases, ("noise", some), maps, weights, math.sqrt(variance))
+                    maps = {a: self._map(a, ("noise", 0)) for a in some}
+                    self._add(errors, scan, ("noise", some), maps, weights, math.sqrt(variance))
                 elif piece is not None:
-                    maps = {
-                        a: self._map(a, ("noise", n, 0.0)) for a, n in zip(some, piece.binnings, strict=True)
-                    }
-                    self._add(errors, scan, bases, ("noise", some), maps, weights, math.sqrt(piece.noise))
+                    maps = {a: self._map(a, ("noise", n)) for a, n in zip(some, piece.binnings, strict=True)}
+                    self._add(errors, scan, ("noise", some), maps, weights, math.sqrt(piece.noise))
                 if not order:
                     continue
                 scale = model.total * math.sqrt(model.levels[order - 1])
@@ -227,51 +221,66 @@ class _Fields:
                     continue
                 drawn_second_moment += _grid_products(scan, partial(self._squares, maps=whole))
                 if piece is None:
-                    self._add(errors, scan, bases, ("model", some), whole, {}, scale)
+                    self._add(errors, scan, ("model", some), whole, {}, scale)
                     continue
-                # Scatter inside bins: the total less that of bins, one attribute after the other.
-                bins = [("bins", n, 0.0) for n in piece.binnings]
-                inside = [("inside", *each) for each in zip(piece.binnings, piece.scatter, strict=True)]
-                for i in range(order):
-                    features = [[each] for each in bins[:i]] + [[inside[i]]]
-                    features += [list(each) for each in zip(bins[i + 1 :], inside[i + 1 :], strict=True)]
-                    maps = {a: self._map(a, *own) for a, own in zip(some, features, strict=True)}
-                    self._add(errors, scan, bases, ("model", some, i), maps, {}, scale)
+                # What is unknown inside bins of the first attribute, and then inside those of the second.
+                (a, n), (b, m) = zip(some, piece.binnings, strict=True)
+                first = {a: self._map(a, ("inside", n)), b: self._map(b, ("bins", m), ("inside", m))}
+                second = {a: self._map(a, ("bins", n)), b: self._map(b, ("inside", m))}
+                for i, maps in enumerate((first, second)):
+                    self._add(errors, scan, ("model", some, i), maps, {}, scale)
         rest = np.zeros(shape[1:])
         if len(own) > 2:
-            second = _grid_products(scan, self._second_moments)
-            left = np.maximum(second - drawn_second_moment, 0.0) * model.total**2
+            squares = _grid_products(scan, self._second_moments)
+            left = np.maximum(squares - drawn_second_moment, 0.0) * model.total**2
             rest = model.levels[min(len(own), N_ORDERS) - 1] * left
         independent = model.total * means.reshape(scan.n_bases, -1)
         squared_lift = lifts(scan.estimate, independent, scan.is_count)
         lift = np.sqrt(squared_lift).reshape(shape[1:])
         if len(own) > 1:
-            rest = rest + (MIN_ERROR_RECORDS * self._usual_sizes(scan) / lift) ** 2
+            largest = _grid_products(
+                scan, lambda c: np.abs(c.functions).max(axis=tuple(range(2, c.functions.ndim)))
+            )
+            rest = rest + (MIN_ERROR_RECORDS * largest / lift) ** 2
         errors += self.normals(_group_key(scan), 1, *scan.grid) * np.sqrt(rest)
-        return (lift * errors).reshape(self.n_draws, scan.n_bases, -1)
+        errors *= lift
+        missed = np.zeros((1, *shape[1:]))
+        for some, (binnings, cells) in model.residuals.items():
+            if set(some) <= set(own):
+                maps = {
+                    a: _Map(partial(model.codes[a].over_bins, binning=i), n)
+                    for a, i, n in zip(some, binnings, cells.shape, strict=True)
+                }
+                self._add(missed, scan, cells[None], maps, {}, 1.0)
+        errors += np.multiply.outer(self.normals("residuals", 1)[:, 0], missed[0])
+        return errors.reshape(self.n_draws, scan.n_bases, -1)
 
     def _add(
         self,
         errors: Floats,
         scan: ErrorScan,
-        bases: NDArray[np.bool_],
-        name: Hashable,
+        tensor: tuple[Any, ...] | Floats,
         maps: dict[int, _Map],
         weights: dict[int, _Map],
         scale: float,
     ) -> None:
-        """Add one kernel to some base sums: coordinates of the mapped attributes times a random tensor, times
+        """Add one kernel to all base sums: coordinates of the mapped attributes times a random tensor, times
         the weights of all others, which are means over records where none are given.
+
+        tensor: its name; or numbers that are not random, in place of draws.
         """
         if not scale or not all(each.n for each in maps.values()):
             return
         order = sorted(maps)
-        z = self.normals(name, *(maps[a].n for a in order))
+        if isinstance(tensor, np.ndarray):
+            z = tensor
+        else:
+            z = self.normals(tensor, *(maps[a].n for a in order))
         contracted = {}
         for c, cluster in enumerate(scan.clusters):
             inside = {a: maps.get(a) or weights.get(a) or self._weight(a) for a in cluster.attributes}
             contracted[c] = _contract(cluster, inside)
-        for j in np.flatnonzero(bases).tolist():
+        for j in range(scan.n_bases):
             field, left = z, list(order)
             placed = []  # clusters whose keys have become axes of the field, in order
             rest: Floats = np.ones(())
@@ -288,7 +297,7 @@ class _Fields:
                 else:
                     rest = rest[..., None] * values.reshape(-1)
             shape = [n if c in placed else 1 for c, n in enumerate(scan.grid)]
-            errors[:, j] += field.reshape(self.n_draws, *shape) * (scale * rest)
+            errors[:, j] += field.reshape(len(z), *shape) * (scale * rest)
 
     def _squares(self, cluster: ErrorCluster, maps: dict[int, _Map]) -> Floats:
         """Squared norms of coordinates times squared means of other attributes, (n_keys, n_functions)."""
@@ -312,15 +321,6 @@ class _Fields:
             a = cluster.attributes[axis]
             values = np.moveaxis(values, 2 + axis, -1) @ (cluster.classes[axis] @ self.model.margins[a])
         return values
-
-    def _usual_sizes(self, scan: ErrorScan) -> Floats:
-        """Root mean squares of the records' non-zero contributions to each sum, shape (n_bases, *grid)."""
-
-        def usual(cluster: ErrorCluster) -> Floats:
-            squares, records = (self._record_means(cluster, f) for f in (np.square, lambda x: x != 0.0))
-            return np.sqrt(np.divide(squares, records, out=np.zeros_like(squares), where=records > 0))
-
-        return _grid_products(scan, usual)
 
 
 def _group_key(scan: ErrorScan) -> Hashable:
@@ -353,17 +353,6 @@ def _grid_products(scan: ErrorScan, of_cluster: Callable[[ErrorCluster], Floats]
         factors = of_cluster(cluster)[:, specs].T  # (n_bases, n_keys)
         products = products[..., None] * factors.reshape(len(specs), *[1] * (products.ndim - 1), -1)
     return products
-
-
-def _varying(scan: ErrorScan) -> dict[int, NDArray[np.bool_]]:
-    """Per attribute, which base sums depend on it, shape (n_bases,)."""
-    varying = {}
-    for cluster in scan.clusters:
-        specs, f = [cluster.of(j) for j in range(scan.n_bases)], cluster.functions
-        for axis, a in enumerate(cluster.attributes):
-            depends = (f != f.take([0], axis=2 + axis)).any(axis=(0, *range(2, f.ndim)))
-            varying[a] = depends[specs]
-    return varying
 
 
 def _draw_block_errors(

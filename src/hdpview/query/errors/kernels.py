@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from hdpview.view.released_tables import Table, margin
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-MAX_PIECE_ORDER = 3  # maximum number of attributes together for which released tables are used
+_MAX_RESIDUAL_ORDER = 3  # maximum number of attributes together whose residuals are used
 LAPLACE_SQUARES = 5.0  # variance of the square of Laplace noise, in squares of its variance
 MAX_TABLE_CELLS = 1_000_000  # maximum number of cells of a table that is compared with the fit
 # Variance of the noise that is left where departures from independence may far exceed noise. Measured by
@@ -38,49 +38,59 @@ KEPT_NOISE = 1.3
 # Squared departure from independence that noise hides in a cell, per record and standard deviation of noise;
 # 0.15 to 0.4 do as well for rates of groups of 100 to 5,000 records (heart, adult) and cells (jm1, phoneme).
 HIDDEN_DEPARTURE = 0.25
-# Growth of the misfit with a cell's records, in variances of the noise per standard deviation of it.
-LARGE_CELL_MISFIT = 0.005
 # Share of a histogram's noise that is left at codes without records.
 EMPTY_CODE_NOISE = 0.03
-# Share of the noise's variance that is left in a class without records, such as an hour of the day, if the
-# others have many: E[T²] of a truth T ≥ 0 whose noisy count is negative by the median of such noise, 0.67 σ.
-EMPTY_CLASS_NOISE = 0.6
 # Minimum error of a question about several attributes, in records. Even where the view estimates none, a few
 # records may combine rare values.
 MIN_ERROR_RECORDS = 2.0
-# Unevenness of records inside a bin: at 95%, half of a bin may hold all of its records or none.
-UNEVEN_WITHIN_BIN = 0.5
 
 
 class Piece(NamedTuple):
-    """Information in released tables about a set of attributes, beyond that about its subsets.
+    """Information in released tables about two attributes together, beyond that about each.
 
     binnings: per attribute, which of its binnings the table has, from 1.
     noise: records², the error left in a cell. kept: the share of the table's departures from independence
-        that the fit has kept. scatter: per attribute, the squared share of dependence that remains unknown
-        inside its bins: 1 for bins of any codes, less for ranges of codes, where dependence changes
-        little.
+        that the fit has kept.
     """
 
-    attributes: tuple[int, ...]
     binnings: tuple[int, ...]
     noise: float
     kept: float
-    scatter: tuple[float, ...]
 
 
 class _Margin(NamedTuple):
     """A released table's margin on some attributes.
 
-    freedom: degrees of freedom of the interaction of all of them. kept: share of the noise's variance
-        that the fit keeps, per bin of each attribute. misfit: squared residuals that noise does not explain,
-        in units of its variance.
+    kept: share of the noise's variance that the fit keeps, per bin of each attribute. residual: the fit minus
+        the table, per cell.
     """
 
     table: Table
-    freedom: int
     kept: tuple[Floats, ...]
-    misfit: float
+    residual: Floats
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the interaction of all attributes."""
+        return math.prod(n_bins - 1 for n_bins in self.residual.shape)
+
+    @property
+    def misfit(self) -> float:
+        """Squared residuals that noise does not explain, in units of its variance."""
+        energy = _interaction(self.residual, [np.full(n, 1.0 / n) for n in self.residual.shape]) ** 2
+        excess = float(energy.sum()) / (self.table.variance * self.freedom) - 1.0
+        return max(excess - 2.0 * math.sqrt(LAPLACE_SQUARES / self.freedom), 0.0)
+
+
+class Residual(NamedTuple):
+    """The expected difference between the fit and the table in each cell, given their noisy difference.
+
+    binnings: as in `Piece`; 0 for single codes. cells: shape (bins of each attribute); sums along each axis
+        are 0, because the residuals of fewer attributes have them.
+    """
+
+    binnings: tuple[int, ...]
+    cells: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +101,9 @@ class ErrorModel:
         count of a code. margins: per attribute, share of the records at each code. factors: of `Quality`.
     binnings: per attribute, the ways in which tables gather its codes: the bin of each code.
     kept: per attribute, weights of noise at each code, and then in each bin of each binning.
-    pieces: information of tables about two or three attributes together, by attributes, ascending.
+    pieces: information of tables about two attributes together, by attributes, ascending.
     cycles: per attribute, classes of codes whose sums keep more noise than their codes.
+    residuals: by attributes, of tables that the fit misses by more than noise explains.
     """
 
     total: float
@@ -104,6 +115,7 @@ class ErrorModel:
     kept: tuple[tuple[Floats, ...], ...]
     pieces: dict[tuple[int, ...], Piece]
     cycles: tuple[tuple[Cycle, ...], ...]
+    residuals: dict[tuple[int, ...], Residual]
 
     @cached_property
     def levels(self) -> Floats:
@@ -127,39 +139,16 @@ class ErrorModel:
         return [Codes(margin, bins, kept, self.n_binnings, cycles) for margin, bins, kept, cycles in own]
 
     @cached_property
-    def of_pieces(self) -> dict[str, NDArray[Any]]:
-        """Pieces as arrays, with one for "none" after them, so that −1 finds it.
-
-        `noise`, `kept`: shape (n_pieces + 1,). `scatter`, `binnings`: of each piece and attribute, shape
-        (n_pieces + 1, n_attributes + 1).
+    def of_pairs(self) -> tuple[Floats, Floats, Ints]:
+        """Noise and kept share of the piece of two attributes, and the first one's binning in it; 0 if there
+        is none, as for attribute −1.
         """
-        pieces, shape = list(self.pieces.values()), (len(self.pieces) + 1, len(self.margins) + 1)
-        arrays = {name: np.array([*(getattr(p, name) for p in pieces), 0.0]) for name in ("noise", "kept")}
-        arrays |= {"scatter": np.zeros(shape), "binnings": np.zeros(shape, np.int64)}
-        for number, piece in enumerate(pieces):
-            for name in ("scatter", "binnings"):
-                arrays[name][number, list(piece.attributes)] = getattr(piece, name)
-        return arrays
-
-    def piece_numbers(self, attributes: Ints) -> Ints:
-        """The number of the piece of exactly these attributes, shape (n, k) → (n,); −1 for none."""
-        keys, numbers = self._keys
-        asked = self._key(attributes)
-        place = np.searchsorted(keys, asked)
-        return np.where(keys[place] == asked, numbers[place], -1)
-
-    @cached_property
-    def _keys(self) -> tuple[Ints, Ints]:
-        """Keys of the sets of attributes that are pieces, rising, and the pieces' numbers."""
-        own = sorted((int(self._key(np.array([s]))[0]), i) for i, s in enumerate(self.pieces))
-        keys, numbers = np.array([*own, (np.iinfo(np.int64).max, -1)], np.int64).T
-        return keys, numbers
-
-    def _key(self, attributes: Ints) -> Ints:
-        """A number for each set of attributes, (n, k) → (n,); negative if one of them is −1."""
-        base = (len(self.margins) + 1) ** np.arange(attributes.shape[1])
-        keys: Ints = np.sort(attributes + 1, axis=1) @ base
-        return np.where((attributes < 0).any(axis=1), -1, keys)
+        shape = (len(self.margins) + 1,) * 2
+        noise, kept, binning = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64)
+        for (a, b), piece in self.pieces.items():
+            noise[[a, b], [b, a]], kept[[a, b], [b, a]] = piece.noise, piece.kept
+            binning[[a, b], [b, a]] = piece.binnings
+        return noise, kept, binning
 
 
 def lifts(estimates: Floats, independent: Floats, is_count: Sequence[bool]) -> Floats:
@@ -188,18 +177,35 @@ def error_model(part: ViewPart) -> ErrorModel:
             margins_of.setdefault(own.table.attributes, []).append(own)
     # Per attribute: the bins of each binning, and the shares of noise kept in all tables with this binning.
     binnings: list[dict[bytes, tuple[NDArray[np.int32], list[Floats]]]] = [{} for _ in margins]
-    pieces = {}
+    code_variance = _code_variance(part, total)
+    pieces: dict[tuple[int, ...], Piece] = {}
+    residuals: dict[tuple[int, ...], Residual] = {}
+    for table in part.tables:
+        if len(table.attributes) == 1 and (misfit := _histogram_misfit(components, table)):
+            a, explained = table.attributes[0], misfit / (misfit + table.variance)
+            code_variance[a] += explained * table.variance
+            residual = explained * (components.table(table.shape) - table.counts)
+            residuals[a,] = Residual((0,), _interaction(residual, [margins[a]]))
     for attributes, several in sorted(margins_of.items()):
         best = min(several, key=lambda each: (-each.freedom, each.table.variance))
+        misfit = best.misfit
+        explained = misfit / (1.0 + misfit)
+        if len(attributes) > 2 and not explained:
+            continue
         bins_of, numbers = best.table.shape.bin_of_code, []
         for a, bins, kept in zip(attributes, bins_of, best.kept, strict=True):
             binnings[a].setdefault(bins.tobytes(), (bins, []))[1].append(kept / max(kept.mean(), 1e-9))
             numbers.append(1 + list(binnings[a]).index(bins.tobytes()))
-        share = float(best.kept[0].mean())
-        noise = best.table.variance * (KEPT_NOISE * share + best.misfit)
-        scatter = tuple(map(_scatter, bins_of))
-        pieces[attributes] = Piece(attributes, tuple(numbers), noise, min(share, 1.0), scatter)
-    code_variance = _code_variance(part, total)
+        if explained:
+            of_bins = [
+                np.bincount(bins, margins[a]).astype(float)
+                for a, bins in zip(attributes, bins_of, strict=True)
+            ]
+            residuals[attributes] = Residual(tuple(numbers), _interaction(explained * best.residual, of_bins))
+        if len(attributes) == 2:
+            share = float(best.kept[0].mean())
+            noise = best.table.variance * (KEPT_NOISE * share + explained)
+            pieces[attributes] = Piece(tuple(numbers), noise, share)
     counts = [(total * margin, float(own)) for margin, own in zip(margins, code_variance, strict=True)]
     of_codes = [kept_noise(*own) for own in counts]
     averages = [tuple(np.mean(kept, axis=0) for _, kept in own.values()) for own in binnings]
@@ -214,6 +220,7 @@ def error_model(part: ViewPart) -> ErrorModel:
         tuple((kept, *own) for kept, own in zip(of_codes, averages, strict=True)),
         pieces,
         tuple(tuple(cycle_of(bins, *known, kept) for bins in own) for own, known, kept in cycles),
+        residuals,
     )
 
 
@@ -226,11 +233,13 @@ def kept_noise(records: Floats, variance: float) -> Floats:
 
 
 def cycle_of(bins: NDArray[np.int32], records: Floats, variance: float, kept: Floats) -> Cycle:
-    """Classes of codes, from the records of each code and the share of its noise that is kept."""
+    """Classes of codes, from the records of each code and the share of its noise that is kept.
+
+    The noise of a few codes with all records of a class hardly depends on its other codes.
+    """
     n_codes, n = np.bincount(bins), len(bins)
-    sums = np.bincount(bins, records[:n]) / np.sqrt(n_codes)
-    unlikely = EMPTY_CLASS_NOISE * kept_noise(np.median(sums, keepdims=True), variance)
-    whole = n_codes * np.maximum(kept_noise(sums, variance), unlikely)
+    sums, squares = (np.bincount(bins, own) for own in (records[:n], records[:n] ** 2))
+    whole = sums**2 / np.maximum(squares, 1e-300) * kept_noise(sums / np.sqrt(n_codes), variance)
     return Cycle(bins, np.maximum(whole - np.bincount(bins, kept[:n]), 0.0))
 
 
@@ -244,25 +253,17 @@ def _margins(components: Mixture, table: Table) -> Iterator[_Margin]:
     # records as in the whole table, and by what noise hides.
     expected, contingency, deviation = _independent(fitted), _contingency(fitted), math.sqrt(table.variance)
     departures = expected * (1.0 + contingency * expected + HIDDEN_DEPARTURE * deviation)
-    kept = departures / (departures + table.variance) + LARGE_CELL_MISFIT * expected / deviation
+    kept = departures / (departures + table.variance)
 
     def all_but(*axes: int) -> tuple[int, ...]:
         return tuple(i for i in range(n_attributes) if i not in axes)
 
-    for order in range(2, MAX_PIECE_ORDER + 1):
+    for order in range(2, _MAX_RESIDUAL_ORDER + 1):
         for places in combinations(range(n_attributes), order):
-            own = margin(table, places)
-            freedom = math.prod(n_bins - 1 for n_bins in own.counts.shape)
-            if freedom:
-                residual = (fitted - table.counts).sum(axis=all_but(*places))
-                excess = _interaction_energy(residual) / (own.variance * freedom) - 1.0
-                misfit = max(excess - 2.0 * math.sqrt(LAPLACE_SQUARES / freedom), 0.0)
-                yield _Margin(own, freedom, tuple(kept.mean(axis=all_but(i)) for i in places), misfit)
-
-
-def _scatter(bins: NDArray[np.int32]) -> float:
-    """Squared share of dependence that is left inside bins: 1/n for n ranges of codes, 1 for other bins."""
-    return 1.0 / float(bins[-1] + 1) if (np.diff(bins) >= 0).all() else 1.0
+            of_axes = tuple(kept.mean(axis=all_but(i)) for i in places)
+            residual = (fitted - table.counts).sum(axis=all_but(*places))
+            if min(residual.shape) > 1:
+                yield _Margin(margin(table, places), of_axes, residual)
 
 
 def _independent(cells: Floats) -> Floats:
@@ -275,11 +276,12 @@ def _independent(cells: Floats) -> Floats:
     return expected
 
 
-def _interaction_energy(cells: Floats) -> float:
-    """Sum of squares of the interaction of all axes."""
-    for axis in range(cells.ndim):
-        cells = cells - cells.mean(axis=axis, keepdims=True)
-    return float((cells**2).sum())
+def _interaction(cells: Floats, shares: Sequence[Floats]) -> Floats:
+    """The interaction of all axes: sums along each axis are spread by these shares of records and removed."""
+    for axis, own in enumerate(shares):
+        spread = np.multiply.outer(cells.sum(axis=axis), own)
+        cells = cells - np.moveaxis(spread, -1, axis)
+    return cells
 
 
 def _contingency(cells: Floats) -> float:
@@ -302,28 +304,22 @@ def _total_variance(part: ViewPart, total: float) -> float:
 
 
 def _code_variance(part: ViewPart, total: float) -> Floats:
-    """Variance of the noise left in the count of one code, per attribute: that of its histogram and of its
-    tables' margins, and the misfit to the histogram.
-    """
+    """Variance of the noise in the count of one code, per attribute, in its histogram and tables' margins."""
     sizes = part.components.sizes
     precision = np.zeros(len(sizes))
     for table in part.tables:
         for a, n_bins in zip(table.attributes, table.counts.shape, strict=True):
             precision[a] += min(1.0, n_bins / sizes[a]) * n_bins / (table.variance * table.counts.size)
     variance: Floats = np.divide(1.0, precision, out=np.full(len(sizes), total**2), where=precision > 0)
-    for table in part.tables:
-        if len(table.attributes) == 1:
-            variance[table.attributes[0]] += _histogram_misfit(part, table)
     return variance
 
 
-def _histogram_misfit(part: ViewPart, table: Table) -> float:
+def _histogram_misfit(components: Mixture, table: Table) -> float:
     """Mean squared difference of the fit and a histogram beyond its noise, over the records.
 
     Counts must not be negative, so where many cells have few records, all of these lose some.
     """
-    assert isinstance(part.components, Mixture)
-    fitted = part.components.table(table.shape)
+    fitted = components.table(table.shape)
     shares = fitted / max(float(fitted.sum()), 1.0)
     squares = float((shares * (fitted - table.counts) ** 2).sum())
     # the standard deviation of the mean square of the noise over this many equal cells

@@ -99,7 +99,7 @@ def _sides(heaps: Heaps, part: ViewPart, scan: Scan, places: Sequence[tuple[int,
     piece = model.pieces.get(tuple(sorted(attributes)))
     if piece is None:
         return []
-    number = dict(zip(piece.attributes, piece.binnings, strict=True))
+    number = dict(zip(sorted(attributes), piece.binnings, strict=True))
     return [
         _Side(scan, *place, model.binnings[a][number[a] - 1].astype(np.int64), heaps.margin(a))
         for place, a in zip(places, attributes, strict=True)

@@ -34,7 +34,7 @@ class Functions:
     """Functions of the codes of one attribute: the share of a code that satisfies a condition, times a value.
 
     share: shape (k, size). value: the weight of a record at each code, shape (k, size); None for 1.
-    spread: the standard deviation of that value inside each bin, were records spread evenly, shape (k, size);
+    spread: half the standard deviation of that value inside each bin, were records spread evenly, (k, size);
         None for 0.
     condition: a number for each condition, shape (k,): functions with the same number select the same records
         of a bin. None if no bin is cut and no values differ inside bins.
@@ -122,7 +122,7 @@ class Batch:
         """The most attributes that a non-zero term of each quantity restricts, shape (n,)."""
         n_attributes = np.zeros(self.n, np.int64)
         own = (self.attribute >= 0).sum(axis=1)
-        np.maximum.at(n_attributes, self.quantity, np.where(self._largest_of_terms > 0.0, own, 0))
+        np.maximum.at(n_attributes, self.quantity, np.where(self.largest_of_terms > 0.0, own, 0))
         return n_attributes
 
     @cached_property
@@ -153,7 +153,7 @@ class Batch:
         return values
 
     @cached_property
-    def _largest_of_terms(self) -> Floats:
+    def largest_of_terms(self) -> Floats:
         of_functions = self.of_functions(np.array(1.0), lambda _, own: own.largest)
         largest: Floats = of_functions[self.place].prod(axis=1)
         return largest
@@ -262,7 +262,7 @@ def _tabulated(attribute: Attribute, functions: Sequence[Function]) -> tuple[Fun
                 value[row] *= each.mean
                 least[row], greatest[row] = np.min(corners, axis=0), np.max(corners, axis=0)
         is_one &= [not own for _, own in functions]
-        spread = (greatest - least) / math.sqrt(12.0) if (greatest > least).any() else None
+        spread = (greatest - least) / math.sqrt(48.0) if (greatest > least).any() else None
     if spread is None and not ((share > 0.0) & (share < 1.0)).any():
         return Functions(share, value), is_one
     condition = np.array([hash(condition) for condition, _ in functions], np.int64)
