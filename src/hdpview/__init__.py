@@ -58,42 +58,12 @@ _NAMES = {
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
-    "Answer",
-    "Answers",
-    "Boolean",
-    "BudgetError",
-    "Category",
-    "Comparison",
-    "DataError",
-    "Date",
-    "Datetime",
-    "Estimate",
-    "Hdpview",
-    "HdpviewError",
-    "Integer",
-    "InternalError",
-    "Interval",
-    "LossError",
-    "MethodError",
-    "PView",
-    "QualityReport",
-    "QueryError",
-    "Real",
-    "Schema",
-    "SchemaError",
-    "SchemaWarning",
-    "Statistic",
-    "TextFormat",
-    "ViewFileError",
-    "Wishes",
-    "__version__",
-    "build",
-    "estimate",
-    "merge",
-    "open",
-    "preview",
-    "refine",
-]
+    "Answer", "Answers", "Boolean", "BudgetError", "Category", "Comparison", "DataError", "Date", "Datetime",
+    "Estimate", "Hdpview", "HdpviewError", "Integer", "InternalError", "Interval", "LossError",
+    "MethodError", "PView", "QualityReport", "QueryError", "Real", "Schema", "SchemaError", "SchemaWarning",
+    "Statistic", "TextFormat", "ViewFileError", "Wishes", "__version__", "build", "estimate", "merge",
+    "open", "preview", "refine",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

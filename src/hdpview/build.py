@@ -35,8 +35,8 @@ from hdpview.privacy.budget import exact_delta, exact_epsilon
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.ledger import Ledger, Receipt, ledger_for, name_of
 from hdpview.privacy.mechanism import Mechanism, Outcomes
+from hdpview.privacy.noise import delta_of_one_record
 from hdpview.privacy.randomness import Randomness
-from hdpview.privacy.zcdp import delta_of_one_record
 from hdpview.progress import Progress, silent
 from hdpview.pview import PView
 from hdpview.query.present.frames import kind_of
@@ -143,7 +143,7 @@ def build(
     charged = ledger_of(source, ledger, table, randomness.is_test)
     if charged is not None and not resume:
         charged.ledger.check(charged.table, budget, delta_of(chosen))
-    if charged is None and resume:
+    elif charged is None and resume:
         raise BudgetError("This build has no ledger, so it cannot be resumed.")
     if getattr(chosen, "refined_view", None) is None:
         _log.info("Risk: %s", risk_sentence(budget, limits.unit or EACH_ROW_UNIT, delta_of(chosen)))
@@ -166,8 +166,7 @@ def build(
         if not resume:
             losses = _checked(source, schema, options, engine, getattr(counts, "exact_states", None))
             refuse_losses(losses, accept_losses, on_warning)
-        unsuitable = chosen.why_not_this_table(counts)
-        if unsuitable is not None:
+        if unsuitable := chosen.why_not_this_table(counts):
             raise MethodError(unsuitable)
         with _charge(charged, facts, chosen, salt, order, resume) as receipt:  # [P12]
             if receipt is not None and on_charge is not None:
@@ -199,19 +198,9 @@ def preview(
 ) -> list[SchemaWarning]:
     """List what a build would lose of a table, before anything is spent.
 
-    The whole table is read, as `hdpview schema check` and every build do. The result is for the curator, who
-    holds the table: it names bands (few, many, nearly all) and masked shapes, never values.
-
-    Args:
-        source: the table, as in `build`.
-        schema: which columns to use and what values they may take.
-        engine: where the table is read, as in `build`.
-        privacy_unit: the column that identifies persons, as in `build`.
-        max_rows: maximum rows counted per person, as in `build`.
-        no_person: values of `privacy_unit` that name nobody, as in `build`.
-        memory_limit: of the embedded database, as in `build`.
-        threads: number of threads; by default all cores.
-        progress: called with the fraction done (or None) and a few words.
+    Reads the whole table, as `hdpview schema check` and every build do. All arguments are as in `build`. The
+    result is for the curator, who holds the table: it names bands (few, many, nearly all) and masked shapes,
+    never values.
 
     Returns:
         Blocking warnings first, which stop a build until they are accepted. Empty if nothing is lost.
@@ -219,9 +208,8 @@ def preview(
     check_schema(schema)
     _check_engine(engine)
     limits = Contributions(privacy_unit, max_rows, None, no_person)  # type: ignore[arg-type]  # it checks
-    return _checked(
-        source, schema, ReadOptions(limits, "", memory_limit, threads, progress or silent), engine
-    )
+    options = ReadOptions(limits, "", memory_limit, threads, progress or silent)
+    return _checked(source, schema, options, engine)
 
 
 def _checked(
@@ -261,10 +249,8 @@ def ledger_of(
     if named is None and is_test:
         path = path if path is not None and path.exists() else None
     elif named is None and path is None:
-        _warn_once(
-            "This build is not recorded in a ledger, because the table is not a file. Name the table "
-            "(table='admissions') to record what is spent on it, or pass ledger=False."
-        )
+        way_out = "Name the table (table='admissions') to record what is spent on it, or pass ledger=False."
+        _warn_once(f"This build is not recorded in a ledger, because the table is not a file. {way_out}")
     return None if path is None else TableLedger(Ledger(path), table or name_of(source))
 
 
@@ -279,20 +265,18 @@ def _charge(
     """Charges the ledger, if any, on entry; or resumes an earlier charge."""
     if charged is None:
         return nullcontext()
-    stamps = facts.not_private_because
-    return charged.ledger.charged(
-        charged.table,
-        facts.epsilon,
+    stamps, refined = facts.not_private_because, getattr(method, "refined_view", None)
+    kept_salt = None if facts.privacy_unit == EACH_ROW_UNIT or TEST_KEY_REASON in stamps else salt
+    terms = (
         facts.method,
         facts.privacy_unit,
         facts.max_rows,
         facts.delta,
         "; ".join(stamps) or None,
-        None if facts.privacy_unit == EACH_ROW_UNIT or TEST_KEY_REASON in stamps else salt,
-        getattr(method, "refined_view", None),
-        order=order,
-        resume=resume,
+        kept_salt,
     )
+    paid = charged.ledger.charged
+    return paid(charged.table, facts.epsilon, *terms, refined, order=order, resume=resume)
 
 
 def salt_of(charged: TableLedger | None, randomness: Randomness) -> str | None:
@@ -321,10 +305,8 @@ def _check_engine(engine: str, method: Method | None = None) -> None:
     if engine not in _ENGINES and not str(engine).startswith("spark://"):
         raise MethodError(unknown_name("engine", str(engine), _ENGINES, "The engines are"))
     if method is not None and engine != "local" and not method.supports_spark:
-        raise MethodError(
-            f"The method {method.name} reads single cells, which Spark spreads over machines. "
-            "Use engine='local'."
-        )
+        why = "reads single cells, which Spark spreads over machines"
+        raise MethodError(f"The method {method.name} {why}. Use engine='local'.")
 
 
 def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: int) -> None:
@@ -334,11 +316,11 @@ def _check_feasible(method: Method, schema: Schema, budget: Fraction, max_rows: 
             f"Epsilon {float(budget):g} for {max_rows:,} rows per person is less than {_LEAST_PER_RECORD:g} "
             "per row: noise would exceed any table. Nothing was spent. Use a larger epsilon, or fewer rows."
         )
-    for_one = for_one_record(method, budget, max_rows)
-    reason = for_one.why_infeasible(schema, float(budget / max_rows))
     if not method.makes_views:
-        reason = f"The method {method.name} exists for benchmarks. Views need the method {DEFAULT_METHOD}."
-    if reason is not None:
+        why = "exists for benchmarks. Views need the method"
+        raise MethodError(f"The method {method.name} {why} {DEFAULT_METHOD}.")
+    for_one = for_one_record(method, budget, max_rows)
+    if reason := for_one.why_infeasible(schema, float(budget / max_rows)):
         raise MethodError(reason)
 
 
@@ -347,21 +329,18 @@ def _counted(
     engine: str, source: Any, schema: Schema, reads: Reads, options: ReadOptions
 ) -> Iterator[tuple[Counts, Engine]]:
     """The exact counts of a table as the method reads them, and the engine that grows blocks of them."""
-    if engine == "local":
-        local = LocalEngine(options.threads)
-        if reads == "cells":
-            yield read_counts(source, schema, options), local
-            return
-        with streamed_counts(source, schema, options) as rows:
-            yield rows, local
-        return
-    from hdpview.spark.counts import distributed_counts, distributed_rows
-    from hdpview.spark.engine import SparkEngine
+    if engine != "local":
+        from hdpview.spark.counts import distributed_counts, distributed_rows
+        from hdpview.spark.engine import SparkEngine
 
-    master = None if engine == "spark" else engine
-    distributed = distributed_counts if reads == "cells" else distributed_rows
-    with distributed(source, schema, options, master) as spread:
-        yield spread, SparkEngine()
+        distributed = distributed_counts if reads == "cells" else distributed_rows
+        with distributed(source, schema, options, None if engine == "spark" else engine) as spread:
+            yield spread, SparkEngine()
+    elif reads == "cells":
+        yield read_counts(source, schema, options), LocalEngine(options.threads)
+    else:
+        with streamed_counts(source, schema, options) as rows:
+            yield rows, LocalEngine(options.threads)
 
 
 def release(

@@ -1,15 +1,4 @@
-"""One exception tree. Every message names the problem and the next step.
-
-HdpviewError
-├── SchemaError      the public description of the table is invalid
-├── DataError        the table does not match the schema (names and types only, never values)
-│   └── LossError    so much of the table would be lost that a build has to be confirmed
-├── BudgetError      a privacy budget is invalid or would be exceeded
-├── MethodError      a method cannot build a view of this domain with these settings
-├── QueryError       a question cannot be answered; names the nearest one that can
-├── ViewFileError    a .pview file is damaged, not a view, or of another format version
-└── InternalError    a bug in hdpview
-"""
+"""All exceptions. Every message names the problem and the next step."""
 
 from __future__ import annotations
 

@@ -204,17 +204,16 @@ def test_every_source_gives_the_same_codes(kind, row_codes, tmp_path):
     "kind", ["csv", "parquet", "folder of parquet", "pandas of objects", "polars", "arrow reader"]
 )
 def test_pieces_for_workers_give_the_same_codes(kind, row_codes, tmp_path):
-    pieces = pieces_of(SOURCES[kind](tmp_path), list(padded()), PLAIN, [])
-    batches = pieces.read(iter(pieces.table.to_batches(max_chunksize=1)))
-    rows = pa.RecordBatchReader.from_batches(pieces.columns, batches)
+    pieces, columns, read = pieces_of(SOURCES[kind](tmp_path), list(padded()), PLAIN, [])
+    rows = pa.RecordBatchReader.from_batches(columns, read(iter(pieces.to_batches(max_chunksize=1))))
     assert row_codes(rows, *ATTRIBUTES, n_rows=N_ROWS).tolist() == expected()
 
 
 def test_pieces_of_json_lines_have_the_keys_of_all_files(tmp_path):
     (tmp_path / "1.jsonl").write_text('{"a": 1}\n')
     (tmp_path / "2.jsonl").write_text('{"b": "x"}\n')
-    pieces = pieces_of(tmp_path, ["a", "b"], PLAIN, [])
-    rows = pa.Table.from_batches(pieces.read(iter(pieces.table.to_batches())), pieces.columns)
+    pieces, columns, read = pieces_of(tmp_path, ["a", "b"], PLAIN, [])
+    rows = pa.Table.from_batches(read(iter(pieces.to_batches())), columns)
     assert rows.to_pylist() == [{"a": "1", "b": None}, {"a": None, "b": "x"}]
 
 

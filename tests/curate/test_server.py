@@ -14,7 +14,7 @@ from hdpview.counts import learn
 from hdpview.curate.curation import Curation
 from hdpview.curate.forms import Document, Learning, SourceForm, fields_of, form_of, schema_text
 from hdpview.curate.server import create_app
-from hdpview.domain.suggestions import suggested_fields
+from hdpview.domain.drafting import suggested_fields
 from hdpview.errors import SchemaError
 
 HOME = "http://127.0.0.1"

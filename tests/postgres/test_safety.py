@@ -22,7 +22,7 @@ from hdpview.errors import HdpviewError
 from hdpview.explore.child import CPU_SECONDS, Pool
 from hdpview.explore.postgres import PostgresServer, ServerSettings, client_session
 from hdpview.explore.postgres.answerer import AnswerOptions
-from hdpview.explore.postgres.catalog.catalogue import CatalogEngine, SessionFacts
+from hdpview.explore.postgres.catalog.catalogue import CatalogEngine
 from hdpview.explore.postgres.listener import ANSWERER
 from hdpview.explore.postgres.scram import Exchange, ScramError, Verifier
 from hdpview.pview import PView
@@ -261,16 +261,15 @@ def test_attacks_on_time_and_memory_are_stopped_at_the_limit(hospital_view):
     """At most two seconds of processor time beyond the limit; the next question is answered."""
     pool = Pool(ANSWERER, {"admissions": hospital_view}, 1)
     pool.start()
-    facts = SessionFacts()
     options = AnswerOptions(intervals=True)
     try:
         for statement in ATTACKS:
             pool.start()
             before = _cpu_of_children()
             with suppress(HdpviewError):
-                pool.ask("answer", statement, (), options, facts)
+                pool.ask("answer", statement, (), options, {})
             assert _cpu_of_children() - before < CPU_SECONDS + 2, statement[:200]
-        (count,) = pool.ask("answer", "SELECT count(*) FROM admissions", (), options, facts).rows
+        (count,) = pool.ask("answer", "SELECT count(*) FROM admissions", (), options, {}).rows
         assert count[0] > 0
     finally:
         pool.close()

@@ -163,7 +163,7 @@ LEARN = ["schema", "draft", "t.parquet", "--learn-delta", "1e-9", "-o", "t.toml"
         "hdpview.privacy.mechanism._laplace_with_threshold",  # between two draws
         "hdpview.counts.learn.Category",
         "hdpview.counts.draft.learnt_text",
-        "hdpview.domain.places.open_lines",  # the draft is written, and its charge not settled
+        "hdpview.domain.toml.open_lines",  # the draft is written, and its charge not settled
         "hdpview.view.file.written_whole",
     ],
 )

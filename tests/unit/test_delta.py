@@ -17,8 +17,7 @@ from cells import noisy_view
 from hdpview.errors import BudgetError, MethodError, ViewFileError
 from hdpview.methods import METHODS
 from hdpview.privacy.budget import exact_delta
-from hdpview.privacy.noise import gaussian_scale
-from hdpview.privacy.zcdp import delta_of_one_record, rho_of
+from hdpview.privacy.noise import delta_of_one_record, gaussian_scale, rho_of
 from hdpview.pview import PView
 from hdpview.view.manifest import Spending
 

@@ -14,7 +14,7 @@ import yaml
 
 from hdpview.domain import Category, Schema, TextFormat
 from hdpview.domain.importing import import_description
-from hdpview.errors import SchemaError
+from hdpview.errors import DataError, SchemaError
 
 
 def attributes(text: str) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def test_columns_are_chosen_and_make_a_valid_schema_once_filled_in(tmp_path):
     assert schema.names == ("years", "weight", "sex", "colour", "alive")
     assert isinstance(schema["colour"], Category)
     assert "sex" not in attributes(described(tmp_path, "v.sql", DDL, exclude=["sex"]))
-    with pytest.raises(SchemaError, match="Did you mean 'years'"):
+    with pytest.raises(DataError, match="Did you mean 'years'"):
         described(tmp_path, "v.sql", DDL, columns=["year"])
 
 

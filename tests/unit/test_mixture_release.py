@@ -58,7 +58,7 @@ def test_noise_of_all_tables_costs_what_was_charged():
 
 def test_noise_with_delta_costs_what_rho_pays_for():
     """With a delta Σ 1/2σ² over all tables is at most ρ of (ε, δ), and one charge carries both."""
-    from hdpview.privacy.zcdp import rho_of
+    from hdpview.privacy.noise import rho_of
 
     released, charges = build(Mixture(delta="1/1000"), epsilon="1/10")
     assert [(charge.epsilon, charge.delta) for charge in charges] == [(Fraction(1, 10), Fraction(1, 1000))]

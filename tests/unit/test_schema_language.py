@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema, TextFormat
-from hdpview.domain.schema import _COMMON_KEYS, _KEYS
+from hdpview.domain.schema import _CLASSES
 from hdpview.errors import SchemaError
 
 ICD = """\
@@ -194,8 +194,8 @@ def test_wrong_words_are_refused_with_line_and_way_out(tmp_path, case):
         ('separator = ";;"', "separator must be one character"),
         ('decimal = ";"', 'decimal must be "." or ","'),
         ('decimal = ","\nthousands = ","', "other than decimal"),
-        ('encoding = "klingon"', "Common encodings are utf-8"),
-        ('encoding = "rot13"', "not a text encoding"),
+        ('encoding = "klingon"', "must be a text encoding such as utf-8"),
+        ('encoding = "rot13"', "must be a text encoding"),
         ('dates = ["%d.%m"]', "year, month and day once each"),
         ('dates = ["%d.%m.%Y %Q"]', "has %Q"),
         ('dates = ["%d.%m.%Y %M"]', "minutes without hours"),
@@ -224,9 +224,9 @@ def test_a_description_from_elsewhere_reads_no_files(tmp_path, monkeypatch):
 
 def test_the_json_schema_has_the_keys_of_the_code():
     also = {"integer": {"bins"}, "real": {"every"}}  # what only a file says
-    for kind, keys in _KEYS.items():
+    for kind, attribute in _CLASSES.items():
         offered = set(JSON_SCHEMA["definitions"][kind]["properties"])
-        assert offered == {"type", *keys, *_COMMON_KEYS, *also.get(kind, set())}, kind
+        assert offered == {"type", *attribute.keys(), *also.get(kind, set())}, kind
     assert set(JSON_SCHEMA["definitions"]["source"]["properties"]) == set(TextFormat.__dataclass_fields__)
 
 
@@ -268,7 +268,7 @@ def test_the_example_of_the_reference_is_valid(tmp_path):
 
 def test_the_reference_names_every_key():
     page = (Path(__file__).parents[2] / "docs/schema.md").read_text(encoding="utf-8")
-    keys = {*itertools.chain(*_KEYS.values()), *_COMMON_KEYS, *TextFormat.__dataclass_fields__}
+    keys = {*itertools.chain(*(each.keys() for each in _CLASSES.values())), *TextFormat.__dataclass_fields__}
     assert not {key for key in keys if f"`{key}" not in page}
 
 

@@ -56,7 +56,7 @@ class Recoded:
 
     @classmethod
     def of(cls, counts: SparseCounts) -> Recoded:
-        return cls(counts, Schema(_recoded(i, one) for i, one in enumerate(counts.schema)))
+        return cls(counts, Schema([_recoded(i, one) for i, one in enumerate(counts.schema)]))
 
     def exact_rows(self) -> pa.Table:
         """The records, to build a view of."""

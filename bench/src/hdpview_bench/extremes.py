@@ -53,10 +53,12 @@ EXTREMES: dict[str, Callable[[Generator], Rows]] = {
 def extreme_counts(name: str) -> SparseCounts:
     """Occupied cells of one of these tables; the same in every run."""
     schema = Schema(
-        Category(name=f"a{i}", values=tuple(f"v{code}" for code in range(size)))
-        if i in _CATEGORIES
-        else Integer(name=f"a{i}", min=0, max=size - 1)
-        for i, size in enumerate(_SIZES)
+        [
+            Category(name=f"a{i}", values=tuple(f"v{code}" for code in range(size)))
+            if i in _CATEGORIES
+            else Integer(name=f"a{i}", min=0, max=size - 1)
+            for i, size in enumerate(_SIZES)
+        ]
     )
     rows = EXTREMES[name](np.random.default_rng(7)).astype(code_type(schema))
     cells, counts = np.unique(rows, axis=0, return_counts=True)

@@ -18,19 +18,9 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 MOST_TIMES = 100.0  # larger relative errors are cut off in the picture, as in the paper; the tables show them
-_COLOURS = [
-    "#1b2a41",
-    "#4c78a8",
-    "#f58518",
-    "#54a24b",
-    "#e45756",
-    "#b279a2",
-    "#9d755d",
-    "#72b7b2",
-    "#eeca3b",
-    "#ff9da6",
-    "#bab0ac",
-]
+_COLOURS = "#1b2a41 #4c78a8 #f58518 #54a24b #e45756 #b279a2 #9d755d #72b7b2 #eeca3b #ff9da6 #bab0ac"
+_DEVIATIONS = [0.0, 1e-9, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1e9]
+_DEVIATION_LABELS = ["0", *(f"≤{end:g}" for end in _DEVIATIONS[2:-1]), ">1000"]
 
 
 def _named(row: Row) -> dict[str, Any]:
@@ -42,60 +32,41 @@ def _named(row: Row) -> dict[str, Any]:
     }
 
 
-def _powers(values: Sequence[float]) -> alt.Axis:
-    """A logarithmic axis with the powers of ten between these values."""
+def _chart(rows: Sequence[Row], **properties: Any) -> alt.Chart:
+    """A chart of rows, coloured by method."""
     import altair as alt
 
-    first, last = (
-        math.floor(math.log10(min(values, default=1))),
-        math.ceil(math.log10(max(values, default=1))),
-    )
-    return alt.Axis(values=[10.0**power for power in range(first, last + 1)], format="~g")
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    scale = alt.Scale(domain=methods, range=_COLOURS.split()[: len(methods)])
+    chart = alt.Chart(alt.Data(values=list(rows)), **properties)
+    return chart.encode(color=alt.Color("method:N", title=None, scale=scale))
+
+
+def _logarithmic(rows: Sequence[Row], name: str, title: str) -> dict[str, Any]:
+    """A logarithmic axis with the powers of ten between the values."""
+    import altair as alt
+
+    ends = [math.log10(row[name]) for row in rows] or [0.0]
+    powers = [10.0**power for power in range(math.floor(min(ends)), math.ceil(max(ends)) + 1)]
+    axis = alt.Axis(values=powers, format="~g")
+    return {"shorthand": f"{name}:Q", "scale": alt.Scale(type="log"), "title": title, "axis": axis}
 
 
 def relative_errors(rows: Sequence[Row]) -> alt.Chart:
     """Relative RMSE by dataset, a panel per workload; a point per method."""
     import altair as alt
 
-    shown = [
-        {**_named(row), "times": min(row["relative_rmse"], MOST_TIMES)}
-        for row in rows
-        if row["relative_rmse"] is not None
-    ]
-    return (
-        alt.Chart(alt.Data(values=shown))
-        .mark_point(filled=True, size=45, opacity=0.85)
-        .encode(
-            x=alt.X(
-                "dataset:N",
-                sort=in_order([row["dataset"] for row in shown]),
-                title=None,
-                axis=alt.Axis(labelAngle=-40),
-            ),
-            y=alt.Y(
-                "times:Q",
-                scale=alt.Scale(type="log"),
-                title="RMSE relative to HDPView",
-                axis=_powers([row["times"] for row in shown]),
-            ),
-            color=_by_method(shown),
-            shape=alt.Shape("method:N", legend=None),
-            facet=alt.Facet(
-                "workload:N",
-                columns=4,
-                title=None,
-                sort=list(dict.fromkeys(row["workload"] for row in shown)),
-            ),
-        )
-        .properties(width=165, height=150)
-    )
-
-
-def _by_method(rows: Sequence[Row]) -> alt.Color:
-    import altair as alt
-
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    return alt.Color("method:N", title=None, scale=alt.Scale(domain=methods, range=_COLOURS[: len(methods)]))
+    measured = [row for row in rows if row["relative_rmse"] is not None]
+    shown = [{**_named(row), "times": min(row["relative_rmse"], MOST_TIMES)} for row in measured]
+    order = in_order([row["dataset"] for row in shown])
+    workloads = list(dict.fromkeys(row["workload"] for row in shown))
+    chart = _chart(shown).mark_point(filled=True, size=45, opacity=0.85)
+    return chart.encode(
+        x=alt.X("dataset:N", sort=order, title=None, axis=alt.Axis(labelAngle=-40)),
+        y=alt.Y(**_logarithmic(shown, "times", "RMSE relative to HDPView")),
+        shape=alt.Shape("method:N", legend=None),
+        facet=alt.Facet("workload:N", columns=4, title=None, sort=workloads),
+    ).properties(width=165, height=150)
 
 
 def numbers_of_blocks(rows: Sequence[Row]) -> alt.Chart:
@@ -103,97 +74,69 @@ def numbers_of_blocks(rows: Sequence[Row]) -> alt.Chart:
     import altair as alt
 
     shown = [_named(row) for row in rows if row["blocks"]]
-    return (
-        alt.Chart(alt.Data(values=shown))
-        .mark_point(filled=True, size=70)
-        .encode(
-            x=alt.X(
-                "blocks:Q",
-                scale=alt.Scale(type="log"),
-                title="blocks",
-                axis=_powers([row["blocks"] for row in shown]),
-            ),
-            y=alt.Y("dataset:N", sort=in_order([row["dataset"] for row in shown]), title=None),
-            color=_by_method(shown),
-        )
-        .properties(width=520, height=220)
-    )
+    order = in_order([row["dataset"] for row in shown])
+    chart = _chart(shown).mark_point(filled=True, size=70)
+    return chart.encode(
+        x=alt.X(**_logarithmic(shown, "blocks", "blocks")), y=alt.Y("dataset:N", sort=order, title=None)
+    ).properties(width=520, height=220)
 
 
 def deviation_histogram(deviations: Mapping[str, tuple[NDArray[np.float64], int]]) -> alt.Chart:
     """Blocks by their absolute deviation; blocks without records count as deviation 0."""
     import altair as alt
 
-    edges = [0.0, 1e-9, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1e9]
-    labels = ["0", "≤1", "≤2", "≤5", "≤10", "≤20", "≤50", "≤100", "≤200", "≤500", "≤1000", ">1000"]
     rows = []
     for method, (deviation, n_empty) in deviations.items():
-        counts = np.histogram(deviation, bins=edges)[0]
+        counts = np.histogram(deviation, bins=_DEVIATIONS)[0]
         counts[0] += n_empty
-        rows += [
-            {"method": method, "deviation": label, "blocks": int(n)}
-            for label, n in zip(labels, counts, strict=True)
-            if n
-        ]
+        labelled = zip(_DEVIATION_LABELS, counts.tolist(), strict=True)
+        rows += [{"method": method, "deviation": label, "blocks": n} for label, n in labelled if n]
+    title, axis = "absolute deviation AE (records)", alt.Axis(labelAngle=0)
     return (
-        alt.Chart(alt.Data(values=rows))
+        _chart(rows)
         .mark_bar()
         .encode(
-            x=alt.X(
-                "deviation:N",
-                sort=labels,
-                title="absolute deviation AE (records)",
-                axis=alt.Axis(labelAngle=0),
-            ),
+            x=alt.X("deviation:N", sort=_DEVIATION_LABELS, title=title, axis=axis),
             xOffset=alt.XOffset("method:N"),
             y=alt.Y("blocks:Q", scale=alt.Scale(type="symlog"), title="blocks"),
-            color=_by_method(rows),
         )
         .properties(width=560, height=220)
     )
 
 
-def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = False) -> alt.Chart:
+def lines(rows: Sequence[Row], x: str, x_title: str, panel: str, log: bool = False) -> alt.FacetChart:
     """RMSE against `x`, one line per method and one panel per `panel`, each with its own scales."""
     import altair as alt
 
-    shown = [
-        {**_named(row), x: row[x], panel: _named(row).get(panel) or row[panel]}
-        for row in rows
-        if row["rmse"] is not None
-    ]
-    base = alt.Chart(alt.Data(values=shown)).encode(
+    measured = [row for row in rows if row["rmse"] is not None]
+    shown = [{x: row[x], **({panel: row[panel]} if panel in row else {}), **_named(row)} for row in measured]
+    base = _chart(shown).encode(
         x=alt.X(f"{x}:Q", title=x_title, scale=alt.Scale(zero=False)),
         y=alt.Y("rmse:Q", title="RMSE", scale=alt.Scale(type="log") if log else alt.Scale(zero=True)),
-        color=_by_method(shown),
     )
-    layered = alt.layer(base.mark_line(), base.mark_point(filled=True)).properties(width=300, height=190)
-    return layered.facet(alt.Facet(f"{panel}:N", title=None, sort=None), columns=2).resolve_scale(
-        x="independent", y="independent"
-    )
+    scales = {"x": "independent", "y": "independent"}
+    return _panels(base, panel, 2, width=300).resolve_scale(**scales)
 
 
 def error_lines(rows: Sequence[Row], x: str, x_title: str) -> alt.FacetChart:
     """RMSE in percent of the rows, both axes logarithmic: one line per method, one panel per workload."""
     import altair as alt
 
-    shown = [
-        {**_named(row), x: row[x], "percent": row["rmse_percent"]} for row in rows if row.get("rmse_percent")
-    ]
-    base = alt.Chart(alt.Data(values=shown)).encode(
-        x=alt.X(
-            f"{x}:Q", title=x_title, scale=alt.Scale(type="log"), axis=_powers([row[x] for row in shown])
-        ),
-        y=alt.Y(
-            "percent:Q",
-            title="RMSE, % of the records",
-            scale=alt.Scale(type="log"),
-            axis=_powers([row["percent"] for row in shown]),
-        ),
-        color=_by_method(shown),
+    measured = [row for row in rows if row.get("rmse_percent")]
+    shown = [{**_named(row), x: row[x], "percent": row["rmse_percent"]} for row in measured]
+    base = _chart(shown).encode(
+        x=alt.X(**_logarithmic(shown, x, x_title)),
+        y=alt.Y(**_logarithmic(shown, "percent", "RMSE, % of the records")),
     )
-    layered = alt.layer(base.mark_line(), base.mark_point(filled=True)).properties(width=230, height=190)
-    return layered.facet(alt.Facet("workload:N", title=None, sort=None), columns=3)
+    return _panels(base, "workload", 3, width=230)
+
+
+def _panels(base: alt.Chart, panel: str, columns: int, width: int) -> alt.FacetChart:
+    """Lines with points, a panel per value."""
+    import altair as alt
+
+    layered = alt.layer(base.mark_line(), base.mark_point(filled=True)).properties(width=width, height=190)
+    return layered.facet(alt.Facet(f"{panel}:N", title=None, sort=None), columns=columns)
 
 
 def partitions(bounds: Mapping[str, tuple[Ints, Ints]], side: int = 480) -> alt.HConcatChart:
@@ -205,24 +148,13 @@ def partitions(bounds: Mapping[str, tuple[Ints, Ints]], side: int = 480) -> alt.
 
     squares = []
     for name, (lower, upper) in bounds.items():
-        rows = [
-            {"x": x1, "y": y1, "x2": x2, "y2": y2}
-            for (x1, y1), (x2, y2) in zip(lower.tolist(), upper.tolist(), strict=True)
-        ]
-        ends = {
-            axis: alt.Scale(domain=[0, int(upper[:, a].max())], nice=False) for a, axis in enumerate("xy")
-        }
-        squares.append(
-            alt.Chart(alt.Data(values=rows), title=name)
-            .mark_rect(fill=None, stroke="#3c3c3c", strokeWidth=0.5)
-            .encode(
-                x=alt.X("x:Q", scale=ends["x"], axis=None),
-                y=alt.Y("y:Q", scale=ends["y"], axis=None),
-                x2="x2:Q",
-                y2="y2:Q",
-            )
-            .properties(width=side, height=side)
-        )
+        boxes = np.hstack([lower, upper]).tolist()
+        rows = [dict(zip(("x", "y", "x2", "y2"), box, strict=True)) for box in boxes]
+        x, y = (alt.Scale(domain=[0, int(most)], nice=False) for most in upper.max(axis=0))
+        square = alt.Chart(alt.Data(values=rows), title=name, width=side, height=side)
+        square = square.mark_rect(fill=None, stroke="#3c3c3c", strokeWidth=0.5)
+        axes = alt.X("x:Q", scale=x, axis=None), alt.Y("y:Q", scale=y, axis=None)
+        squares.append(square.encode(*axes, x2="x2:Q", y2="y2:Q"))
     return alt.hconcat(*squares)
 
 
@@ -233,13 +165,7 @@ def noise_and_bias(ratios: Sequence[float]) -> alt.Chart:
     rows = []
     for ratio in ratios:
         scale = 2 * (3 * ratio - 2) / (ratio - 1)
-        rows += [
-            {"α": ratio, "what": "λ", "records": scale},
-            {"α": ratio, "what": "δ", "records": scale * float(np.log(ratio))},
-        ]
-    chart = (
-        alt.Chart(alt.Data(values=rows))
-        .mark_line()
-        .encode(x="α:Q", y="records:Q", color=alt.Color("what:N", title=None))
-    )
-    return chart.properties(width=360, height=200)
+        pair = {"λ": scale, "δ": scale * math.log(ratio)}
+        rows += [{"α": ratio, "what": what, "records": records} for what, records in pair.items()]
+    chart = alt.Chart(alt.Data(values=rows), width=360, height=200).mark_line()
+    return chart.encode(x="α:Q", y="records:Q", color=alt.Color("what:N", title=None))

@@ -50,8 +50,7 @@ from hdpview.privacy.noise import Noise
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
 from hdpview.query.errors.questions import questions_about
-from hdpview.refine.leaves import FinerCounts
-from hdpview.refine.tables import Refinement
+from hdpview.refine.tables import FinerCounts, Refinement
 
 Rows = NDArray[np.int64]
 _ZERO = Exact(np.zeros(3, np.int64))

@@ -5,7 +5,8 @@ claims.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,55 +109,39 @@ def _opening(scope: Scope, rows: Sequence[Row], claims: Sequence[Claim]) -> list
 
 def _comparison(rows: Sequence[Row]) -> list[Part]:
     """Relative errors as a picture, then every RMSE."""
-    datasets, methods = (
-        in_order([row["dataset"] for row in rows]),
-        list(dict.fromkeys(row["method"] for row in rows)),
-    )
+    datasets = in_order([row["dataset"] for row in rows])
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+
+    def by_method(value: Callable[[str, str], float | None]) -> str:
+        """A table of a value per method and dataset."""
+        lines = [(method_name(m), *(number(value(m, name)) for name in datasets)) for m in methods]
+        return table(["method", *map(dataset_title, datasets)], lines)
+
+    def mean_relative(method: str, dataset: str) -> float | None:
+        errors = relative(rows, method=method, dataset=dataset)
+        return statistics.fmean(errors) if errors else None
+
+    def seconds(method: str, dataset: str) -> float | None:
+        own = (row["build_s"] for row in chosen(rows, dataset=dataset, method=method))
+        return next((each for each in own if each is not None), None)
+
+    most = f"{figures.MOST_TIMES:g}"
+    told = f"RMSE relative to HDPView by dataset and workload; larger values are drawn at {most}."
     parts: list[Part] = [
         "## Relative errors",
-        Figure(
-            "relative-errors",
-            figures.relative_errors(rows),
-            "RMSE relative to HDPView by dataset and workload; larger values are drawn at "
-            f"{figures.MOST_TIMES:g}.",
-        ),
+        Figure("relative-errors", figures.relative_errors(rows), told),
         "Mean over workloads, relative to HDPView:",
-        table(
-            ["method", *map(dataset_title, datasets)],
-            [
-                (
-                    method_name(m),
-                    *(number(_mean(relative(rows, method=m, dataset=name))) for name in datasets),
-                )
-                for m in methods
-            ],
-        ),
+        by_method(mean_relative),
         "## All errors",
-        (
-            "RMSE in records; \\* marks an expected error, known exactly without a release; – is explained "
-            "below."
-        ),
+        "RMSE in records; \\* marks an expected error, known without a release; – is explained below.",
     ]
     for name in datasets:
-        of_dataset = chosen(rows, dataset=name)
-        parts += [
-            f"### {dataset_title(name)}",
-            table(["workload", *map(method_name, methods)], _error_rows(of_dataset, methods)),
-        ]
-    times = [
-        [
-            method_name(m),
-            *(number(_first(chosen(rows, dataset=name, method=m), "build_s")) for name in datasets),
-        ]
-        for m in methods
-    ]
+        errors = _error_rows(chosen(rows, dataset=name), methods)
+        parts += [f"### {dataset_title(name)}", table(["workload", *map(method_name, methods)], errors)]
     return [
         *parts,
-        (
-            "Seconds of computing per release (median over trials, one thread; a peer starts a process of "
-            "its own for each):"
-        ),
-        table(["method", *map(dataset_title, datasets)], times),
+        "Seconds per release (median over trials, one thread; a peer starts a process of its own):",
+        by_method(seconds),
     ]
 
 
@@ -191,26 +176,17 @@ def _blocks(scope: Scope, rows: Sequence[Row], at_map: Sequence[Row]) -> list[Pa
         for row in at_map
         if row["rmse"]
     )
+    deviating = (
+        f"Blocks by absolute deviation on {dataset_title(grown)}, one release each; empty ones are at 0."
+    )
+    mapped = f"Blocks of {dataset_title(scope.map.datasets[0])}, one release each: "
+    mapped += f"{' (left), '.join(kinds)} (right)."
+    by_dataset = figures.numbers_of_blocks(chosen(rows, workload=rows[0]["workload"]))
     return [
         "## Blocks",
-        Figure(
-            "blocks",
-            figures.numbers_of_blocks(chosen(rows, workload=rows[0]["workload"])),
-            "Number of blocks by dataset.",
-        ),
-        Figure(
-            "deviations",
-            figures.deviation_histogram(deviations),
-            f"Blocks by absolute deviation on {dataset_title(grown)}, one release each; blocks without "
-            "records are at 0.",
-        ),
-        Figure(
-            "map",
-            figures.partitions(boxes),
-            f"Blocks of {dataset_title(scope.map.datasets[0])}, one release each: "
-            f"{' (left), '.join(kinds)} (right).",
-            as_pixels=True,
-        ),
+        Figure("blocks", by_dataset, "Number of blocks by dataset."),
+        Figure("deviations", figures.deviation_histogram(deviations), deviating),
+        Figure("map", figures.partitions(boxes), mapped, as_pixels=True),
         f"RMSE of 3,000 random 2-D ranges there: {told}.",
     ]
 
@@ -219,34 +195,26 @@ def _cuts_and_growth(cuts: Sequence[Row], growth: Sequence[Row]) -> list[Part]:
     with_numbers = []
     for row in cuts:
         if row["method"].startswith("privtree"):
-            number_cut = int(row["method"].split("=")[-1])
-            ours = next(r for r in cuts if r["dataset"] == row["dataset"] and r["method"] == "hdpview")
-            with_numbers += [
-                {**row, "method": "PrivTree", "at a time": number_cut},
-                {**ours, "method": "HDPView", "at a time": number_cut},
-            ]
+            (ours,) = chosen(cuts, dataset=row["dataset"], method="hdpview")
+            place = {"at a time": int(row["method"].split("=")[-1])}
+            with_numbers += [{**row, "method": "PrivTree", **place}, {**ours, "method": "HDPView", **place}]
     steps = [{**row, "attributes": int(row["dataset"].split("@")[1])} for row in growth]
     parts: list[Part] = ["## PrivTree with fewer cuts, and more attributes"]
     if with_numbers:
         chart = figures.lines(with_numbers, "at a time", "attributes cut at a time", "dataset", log=True)
-        parts.append(
-            Figure(
-                "cuts",
-                chart,
-                "RMSE of random 2-D ranges when PrivTree cuts this many attributes at a time, in turns.",
-            )
-        )
+        told = "RMSE of random 2-D ranges when PrivTree cuts this many attributes at a time, in turns."
+        parts.append(Figure("cuts", chart, told))
     if steps:
         chart = figures.lines(steps, "attributes", "first so many attributes", "workload", log=True)
-        parts.append(
-            Figure("growth", chart, "RMSE as attributes are added one by one, in the order of the table.")
-        )
+        told = "RMSE as attributes are added one by one, in the order of the table."
+        parts.append(Figure("growth", chart, told))
     return parts
 
 
 def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
     """RMSE of random 2-D ranges against each setting, and noise and bias against α."""
-    rows, best = [], []
+    rows: list[dict[str, Any]] = []
+    best = []
     for plan in plans:
         measured = [row for row in summary(plan, known) if row["rmse"] is not None]
         swept = [row for row in measured if ":" in row["method"]]
@@ -255,30 +223,19 @@ def _tuning(plans: Sequence[Plan], known: dict[store.Key, Cell]) -> list[Part]:
             panel = f"{_SETTINGS[setting]} on {dataset_title(row['dataset'])}"
             rows.append({**row, "method": "HDPView", "value": float(value), "panel": panel})
         if swept:
-            least = min(swept, key=lambda row: row["rmse"])
-            setting, value = least["method"].split(":")[1].split("=")
+            least = min(rows[-len(swept) :], key=lambda row: row["rmse"])
             default = next((row["rmse"] for row in measured if row["method"] == "hdpview"), None)
             told = f"; {number(default / least['rmse'])} times that with the default" if default else ""
-            best.append(
-                f"{_SETTINGS[setting]} on {dataset_title(least['dataset'])}: least at {value} (RMSE "
-                f"{number(least['rmse'])}{told})"
-            )
+            best.append(f"{least['panel']}: least at {least['value']} (RMSE {number(least['rmse'])}{told})")
     if not rows:
         return []
-    chart = figures.lines(rows, "value", "value", "panel")
     ratios = [1.05 + 0.05 * i for i in range(60)]
+    told = "RMSE of 3,000 random 2-D ranges when one setting varies and the others keep the paper's values."
     return [
         "## Hyperparameters",
-        (
-            "The paper finds the least error for a ratio of 0.7 to 0.9, for γ near 0.9 and for α from 1.4 to "
-            "1.8. Here:"
-        ),
+        "The paper finds the least error for a ratio of 0.7 to 0.9, γ near 0.9 and α from 1.4 to 1.8. Here:",
         items(best),
-        Figure(
-            "settings",
-            chart,
-            "RMSE of 3,000 random 2-D ranges when one setting varies and the others keep the paper's values.",
-        ),
+        Figure("settings", figures.lines(rows, "value", "value", "panel"), told),
         Figure("noise-and-bias", figures.noise_and_bias(ratios), "λ and δ against α for γ·ε_r = 1."),
     ]
 
@@ -304,36 +261,19 @@ def _data(scope: Scope) -> list[Part]:
     told = []
     for name in in_order([*scope.main.datasets, *scope.map.datasets]):
         dataset = DATASETS.get(name.partition("@")[0])
+        original = None if dataset is None else ORIGINALS.get(dataset.file)
+        origin = "records from a local file"
         if dataset is None:
-            told.append(
-                f"{dataset_title(name)}: {experiments.table_facts(name, None)['records']:,} invented "
-                "records that come with the library"
-            )
-            continue
+            origin = "invented records that come with the library"
+        elif original is not None:
+            checked = "SHA-256" if all(checksum for _, checksum in original.files) else shape
+            place = f"of {original.rows:,} published at {original.files[0][0]}"
+            origin = f"records used here, {place} ({checked})"
         n_records = experiments.table_facts(name, scope.main.data_dir)["records"]
-        original = ORIGINALS.get(dataset.file)
-        if original is None:
-            told.append(f"{dataset_title(name)}: {n_records:,} records from a local file")
-            continue
-        checked = "SHA-256" if all(checksum for _, checksum in original.files) else shape
-        told.append(
-            f"{dataset_title(name)}: {n_records:,} records used here, of {original.rows:,} published at "
-            f"{original.files[0][0]} ({checked})"
-        )
-    return [
-        "## The data",
-        (
-            "Without `--data-dir`, tables are downloaded from their publishers and cached. The two files of "
-            "Adult are checked by SHA-256, with the sums that several other projects use; for the others, "
-            "only rows and columns are checked. Local copies are not checked."
-        ),
-        items(told),
-    ]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _first(rows: Sequence[Row], key: str) -> float | None:
-    return next((row[key] for row in rows if row[key] is not None), None)
+        told.append(f"{dataset_title(name)}: {n_records:,} {origin}")
+    checks = (
+        "Without `--data-dir`, tables are downloaded from their publishers and cached. The two files of "
+        "Adult are checked by SHA-256, with the sums that several other projects use; for the others, only "
+        "rows and columns are checked. Local copies are not checked."
+    )
+    return ["## The data", checks, items(told)]

@@ -14,82 +14,56 @@ from hdpview_bench.page import table
 Row = Mapping[str, Any]
 
 
+_AVERAGES = (
+    "method | relative RMSE, paper | relative RMSE, here | cells it could do | relative size, paper | "
+    "relative size, here"
+)
+_PROPERTIES = (
+    "workload independence | analytical reliability | noise resistance in many attributes | space efficiency"
+)
+_DATASETS = (
+    "dataset | records | columns (categories) | cells, paper | cells, here | variance, paper | variance, here"
+)
+_SIZES = "dataset | all cells, paper | view, paper | all cells, here | view, here"
+_ON_DOMAINS = "The paper's domains of Adult, Bitcoin and Phoneme do not follow from its own binning; ours do:"
+
+
 def paper_tables(scope: Scope, rows: Sequence[Row]) -> list[str]:
     """The paper's four tables, each with our figures beside its own."""
-    data_dir, tables = scope.main.data_dir, averages(rows)
-    names = list(dict.fromkeys([*published.AVERAGE_RELATIVE_RMSE, *tables]))
-    properties = [
-        "workload independence",
-        "analytical reliability",
-        "noise resistance in many attributes",
-        "space efficiency",
+    data_dir, means, sizes = scope.main.data_dir, averages(rows), _relative_sizes(scope, rows)
+    facts = {name: experiments.table_facts(name, data_dir) for name in in_order(scope.main.datasets)}
+    offered, n_cells = published.PROPERTIES, len(chosen(rows, method="hdpview"))
+    properties = zip(_PROPERTIES.split(" | "), *offered.values(), strict=True)
+    compared = [
+        (
+            method_name(method),
+            number(published.AVERAGE_RELATIVE_RMSE.get(method)),
+            number(means.get(method)),
+            f"{len(relative(rows, method=method))} of {n_cells}",
+            number(published.AVERAGE_RELATIVE_SIZE.get(method)),
+            number(sizes.get(method)),
+        )
+        for method in dict.fromkeys([*published.AVERAGE_RELATIVE_RMSE, *means])
     ]
-    sizes = _relative_sizes(scope, rows)
-    facts = {name: experiments.table_facts(name, data_dir) for name in scope.main.datasets}
+    stored = [
+        (
+            dataset_title(name),
+            *published.SIZES.get(name, ("–", "–")),
+            bytes_told(known["cells"] * BYTES_PER_CELL),
+            bytes_told(experiments.file_bytes(name, data_dir)),
+        )
+        for name, known in facts.items()
+    ]
     return [
         "## The paper's tables",
         "Table 1, what each method offers, as the paper states it:",
-        table(
-            ["", *(published.METHOD_NAMES[m] for m in published.PROPERTIES)],
-            [
-                (name, *(published.PROPERTIES[m][i] for m in published.PROPERTIES))
-                for i, name in enumerate(properties)
-            ],
-        ),
-        (
-            "Table 2, averages over all datasets and workloads, relative to HDPView. Sizes compare numbers "
-            "of blocks:"
-        ),
-        table(
-            [
-                "method",
-                "relative RMSE, paper",
-                "relative RMSE, here",
-                "cells it could do",
-                "relative size, paper",
-                "relative size, here",
-            ],
-            [
-                (
-                    method_name(method),
-                    number(published.AVERAGE_RELATIVE_RMSE.get(method)),
-                    number(tables.get(method)),
-                    f"{len(relative(rows, method=method))} of {len(chosen(rows, method='hdpview'))}",
-                    number(published.AVERAGE_RELATIVE_SIZE.get(method)),
-                    number(sizes.get(method)),
-                )
-                for method in names
-            ],
-        ),
-        (
-            "Table 3, the datasets. The paper's domains of Adult, Bitcoin and Phoneme do not follow from its "
-            "own binning; ours do:"
-        ),
-        table(
-            [
-                "dataset",
-                "records",
-                "columns (categories)",
-                "cells, paper",
-                "cells, here",
-                "variance, paper",
-                "variance, here",
-            ],
-            [_dataset_row(name, facts[name]) for name in in_order(list(facts))],
-        ),
+        table(["", *map(method_name, offered)], list(properties)),
+        "Table 2, averages over datasets and workloads, relative to HDPView. Sizes are numbers of blocks:",
+        table(_AVERAGES.split(" | "), compared),
+        f"Table 3, the datasets. {_ON_DOMAINS}",
+        table(_DATASETS.split(" | "), [_dataset_row(*each) for each in facts.items()]),
         "Table 4, sizes: a noisy count of four bytes for every cell, and the view as a file:",
-        table(
-            ["dataset", "all cells, paper", "view, paper", "all cells, here", "view, here"],
-            [
-                (
-                    dataset_title(name),
-                    *published.SIZES.get(name, ("–", "–")),
-                    bytes_told(facts[name]["cells"] * BYTES_PER_CELL),
-                    bytes_told(experiments.file_bytes(name, data_dir)),
-                )
-                for name in in_order(list(facts))
-            ],
-        ),
+        table(_SIZES.split(" | "), stored),
     ]
 
 

@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from hdpview.domain.table_shapes import CodeBoxes as CodeBoxes  # the default of most callers
 from hdpview.errors import QueryError, unknown_name
-from hdpview.forecast.sample_questions import draw_cells, draw_ranges, draw_single_ranges
+from hdpview.forecast.measured_errors import draw_cells, draw_ranges, draw_single_ranges
 
 WORKLOADS = (
     "range-1d",

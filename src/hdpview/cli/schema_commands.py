@@ -239,7 +239,7 @@ def _check_place(output_path: Path | None) -> None:
 
 def _write(text: str, output_path: Path | None, data: str, note: str = "") -> None:
     """Write a draft and print the next step, or print the draft."""
-    from hdpview.domain.places import open_lines
+    from hdpview.domain.toml import open_lines
     from hdpview.view.file import written_whole
 
     if output_path is None:

@@ -9,7 +9,7 @@ contributions    limits the rows of each person; numbers of persons (person_coun
 ingest           both in one query: occupied cells (sparse) or streamed rows (stream, rows)
 tally            sums rows into tables and counts of boxes, as methods request them (exact_statistics)
 draft            drafts a schema from types, first lines (guess), or values at a cost (learn)
-check            lists what a build would lose of a table, before spending (losses, structure of files)
+check            lists what a build would lose of a table, before spending (losses)
 paid_check       the same check with differential privacy, at a cost
 refusals         errors that quote no values
 """

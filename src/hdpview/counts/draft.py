@@ -17,8 +17,14 @@ from hdpview.counts.learn import MOST_CATEGORIES, Learnt, integer_between, real_
 from hdpview.counts.refusals import quoting_no_value
 from hdpview.counts.sources import OpenSource, open_source
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Schema
-from hdpview.domain.drafting import Draft, DraftColumn, chosen_columns, is_identifier
-from hdpview.domain.suggestions import is_suggestive, suggested_fields
+from hdpview.domain.drafting import (
+    Draft,
+    DraftColumn,
+    chosen_columns,
+    is_identifier,
+    is_suggestive,
+    suggested_fields,
+)
 from hdpview.domain.text_format import PLAIN
 from hdpview.errors import DataError, quoted
 
@@ -50,9 +56,9 @@ def draft_of(source: Any, columns: Sequence[str] = (), exclude: Sequence[str] = 
         draft = guessed_draft(files[0], is_named=bool(columns))
         if kind_of_file(files[0]) == "csv":
             csv_layout(files, draft.source or PLAIN)  # refuses files with different columns
-        return draft.only(columns, exclude, DataError)
+        return draft.only(columns, exclude)
     types = column_types(source)
-    names = chosen_columns(types, columns, exclude, DataError)
+    names = chosen_columns(types, columns, exclude)
     head = {} if isinstance(source, pa.RecordBatchReader) else _typed_head(source, types, names)
     return Draft(tuple(_typed_column(name, types[name], head.get(name, ())) for name in names))
 
@@ -79,7 +85,7 @@ def learnable_draft(
     unit: the column that identifies persons, which is not an attribute.
     """
     if unit is not None:
-        chosen_columns(column_types(source), (), [unit], DataError)
+        chosen_columns(column_types(source), (), [unit])
     draft = draft_of(source, columns, exclude)
     kinds = {
         column.name: column.kind
@@ -128,7 +134,7 @@ def _filled(source: Any, columns: Sequence[str], exclude: Sequence[str]) -> Sche
 
     def read() -> list[Attribute]:
         with open_source(source) as opened:
-            chosen = chosen_columns(opened.types, columns, exclude, DataError)
+            chosen = chosen_columns(opened.types, columns, exclude)
             return [
                 _filled_attribute(opened, name, kind)
                 for name in chosen

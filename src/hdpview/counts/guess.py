@@ -19,8 +19,7 @@ from hdpview.counts.check import common_shape
 from hdpview.counts.encode import name_sql, text_sql
 from hdpview.counts.files import csv_layout, first_lines, guessed_encoding, json_head, kind_of_file
 from hdpview.counts.sources import open_source
-from hdpview.domain.drafting import Draft, DraftColumn
-from hdpview.domain.suggestions import suggested_fields
+from hdpview.domain.drafting import Draft, DraftColumn, suggested_fields
 from hdpview.domain.text_format import PLAIN, TextFormat
 from hdpview.errors import DataError
 

@@ -35,12 +35,8 @@ def stream_of(backend: Any, table: Any, exact_text: Sequence[str]) -> tuple[Stre
     exact_text: columns that identify persons, which stay texts. Each reading is one statement, and so one
     snapshot of the table.
     """
-    fields, typed = [], []
-    for name, dtype in table.schema().items():
-        column, kind = name_sql(name), None if name in exact_text else _duckdb_type(dtype)
-        fields.append(_field(column, dtype, name in exact_text))
-        single = f"replace({column}, '\\\\', '\\')"
-        typed.append(f"{single if kind is None else f'TRY_CAST({column} AS {kind})'} AS {column}")
+    columns = [_column(name, dtype, name in exact_text) for name, dtype in table.schema().items()]
+    fields, typed = ([each[side] for each in columns] for side in (0, 1))
     schema = pa.schema([(name, pa.string()) for name in table.columns])
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -63,29 +59,31 @@ def stream_of(backend: Any, table: Any, exact_text: Sequence[str]) -> tuple[Stre
     return Stream(schema, batches), ", ".join(typed)
 
 
-def _duckdb_type(dtype: Any) -> str | None:
+def _column(name: str, dtype: Any, is_exact: bool) -> tuple[str, str]:
+    """A column that the server writes as the text of a field, and the SQL that restores its type."""
+    column, kind = name_sql(name), None
     if dtype.is_timestamp():
-        return "TIMESTAMP" if dtype.timezone is None else "TIMESTAMPTZ"
-    if dtype.is_decimal() and dtype.precision is not None and dtype.precision <= 38:
-        return f"DECIMAL({dtype.precision}, {dtype.scale or 0})"
-    return next((kind for name, kind in _TYPES.items() if getattr(dtype, f"is_{name}")()), None)
-
-
-def _field(column: str, dtype: Any, is_exact: bool) -> str:
-    """A column that the server writes as the text of a field."""
+        kind = "TIMESTAMP" if dtype.timezone is None else "TIMESTAMPTZ"
+    elif dtype.is_decimal() and dtype.precision is not None and dtype.precision <= 38:
+        kind = f"DECIMAL({dtype.precision}, {dtype.scale or 0})"
+    else:
+        kind = next((own for each, own in _TYPES.items() if getattr(dtype, f"is_{each}")()), None)
+    text = f"replace({column}, '\\\\', '\\')"
+    restored = f"TRY_CAST({column} AS {kind})" if kind is not None and not is_exact else text
+    field = f"{column}::text" if is_exact else column
     if dtype.is_string() or not (dtype.is_numeric() or dtype.is_boolean() or dtype.is_temporal()):
-        return f"CASE WHEN length({column}::text) <= {_LONGEST_TEXT} THEN {column}::text END"
-    if dtype.is_decimal() and dtype.scale is None:
-        return f"trim_scale({column})"
-    if (dtype.is_timestamp() or dtype.is_date()) and not is_exact:
+        field = f"CASE WHEN length({column}::text) <= {_LONGEST_TEXT} THEN {column}::text END"
+    elif dtype.is_decimal() and dtype.scale is None:
+        field = f"trim_scale({column})"
+    elif (dtype.is_timestamp() or dtype.is_date()) and not is_exact:
         # dates outside DuckDB's calendar, including infinity
-        kind = "date" if dtype.is_date() else "timestamp" if dtype.timezone is None else "timestamptz"
-        first, last = "'0001-01-01'", "'9999-12-31'" if kind == "date" else "'9999-12-31 23:59:59.999999'"
-        return (
-            f"CASE WHEN {column} < {first}::{kind} THEN {first}::{kind} "
-            f"WHEN {column} > {last}::{kind} THEN {last}::{kind} ELSE {column} END"
+        cast = "date" if dtype.is_date() else "timestamp" if dtype.timezone is None else "timestamptz"
+        end = "" if dtype.is_date() else " 23:59:59.999999"
+        first, last = f"'0001-01-01'::{cast}", f"'9999-12-31{end}'::{cast}"
+        field = (
+            f"CASE WHEN {column} < {first} THEN {first} WHEN {column} > {last} THEN {last} ELSE {column} END"
         )
-    return f"{column}::text" if is_exact else column
+    return field, f"{restored} AS {column}"
 
 
 def _parsed(lines: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -39,8 +39,8 @@ from hdpview.curate.forms import (
 )
 from hdpview.domain import Attribute, Schema
 from hdpview.domain.drafting import DraftColumn
-from hdpview.domain.places import open_lines
 from hdpview.domain.text_format import TextFormat
+from hdpview.domain.toml import open_lines
 from hdpview.errors import DataError, HdpviewError, SchemaError
 from hdpview.privacy.ledger import Ledger, Receipt, default_ledger, ledger_for, name_of
 

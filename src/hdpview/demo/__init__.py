@@ -1,6 +1,5 @@
 """An invented hospital table to try everything on: no record describes a real person or place."""
 
-from hdpview.demo.example_questions import QUESTIONS, Question
-from hdpview.demo.hospital import hospital_schema, hospital_schema_text, hospital_table
+from hdpview.demo.hospital import QUESTIONS, Question, hospital_schema, hospital_schema_text, hospital_table
 
 __all__ = ["QUESTIONS", "Question", "hospital_schema", "hospital_schema_text", "hospital_table"]

@@ -2,8 +2,8 @@
 
 attributes       a column's possible values and their codes: numbers, categories, datetimes (calendar)
 schema           all attributes of a table, and the format of its texts (text_format)
-language         abbreviations in schema files; toml: writes such files; places: finds lines in them
-drafting         drafts with a ? for every missing fact; suggestions: facts suggested by a column's name
+language         abbreviations in schema files; toml: writes such files, and finds lines in them
+drafting         drafts with a ? for every missing fact, and facts that a column's name suggests
 importing        drafts from existing descriptions: Frictionless, SQL, data dictionaries
 table_shapes     the attributes and bins of a table
 """
@@ -16,14 +16,6 @@ from hdpview.domain.schema import Schema
 from hdpview.domain.text_format import TextFormat
 
 __all__ = [
-    "Attribute",
-    "Boolean",
-    "Category",
-    "Date",
-    "Datetime",
-    "Integer",
-    "Ordered",
-    "Real",
-    "Schema",
+    "Attribute", "Boolean", "Category", "Date", "Datetime", "Integer", "Ordered", "Real", "Schema",
     "TextFormat",
-]
+]  # fmt: skip

@@ -8,8 +8,8 @@ value exactly one code: nothing is null after encoding, and no value raises an e
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ Cycles = tuple[NDArray[np.int32], ...]
 MAX_CODES = 65_536  # codes fit 16 bits: half the memory of 32, and a one-way histogram stays in cache
 _CODES_PER_CLASS = 8  # codes per class of a cycle, on average; sums over fewer codes are as noisy as ranges
 MAX_TEXT = 1_000  # characters of a label
+_COMMON = ("nullable", "missing", "label", "unit")  # fields that all types have, besides the name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,36 +49,39 @@ class Attribute:
                 object.__setattr__(self, key, tuple(plain) if isinstance(plain, list) else plain)
         if not isinstance(self.name, str) or not self.name or len(self.name) > 200:
             raise SchemaError(f"Attribute names must be texts of 1 to 200 characters, not {self.name!r}.")
-        if not isinstance(self.nullable, bool):
-            raise self._fail(f"nullable must be true or false, not {self.nullable!r}.")
+        self._require(
+            isinstance(self.nullable, bool), f"nullable must be true or false, not {self.nullable!r}"
+        )
         for key in ("label", "unit"):
             text = getattr(self, key)
-            if text is not None and (not isinstance(text, str) or not 1 <= len(text) <= MAX_TEXT):
-                raise self._fail(f"{key} must be a text of 1 to {MAX_TEXT} characters, not {quoted(text)}.")
+            is_text = text is None or (isinstance(text, str) and 1 <= len(text) <= MAX_TEXT)
+            self._require(is_text, f"{key} must be a text of 1 to {MAX_TEXT} characters, not {quoted(text)}")
         self._check()
-        self._check_missing()
-        if self.size > MAX_CODES:
-            raise SchemaError(
-                f"Attribute {self.name!r} has {self.size:,} values; the limit is {MAX_CODES:,}. "
-                "Use wider bins (`every`, `bins`), or fewer categories with `other`."
-            )
+        if self.missing is not None:
+            own = "with `nullable = true`, missing values have a code of their own"
+            self._require(not self.nullable, f"{own}. Remove `nullable` or `missing`")
+            known = f"missing must be the value that missing values count as, one of {self.span()}"
+            is_known = self.code_of_literal(self.missing) is not None
+            self._require(is_known, f"{known}, not {quoted(self.missing)}")
+        too_many = f"{self.size:,} values are more than the limit of {MAX_CODES:,}"
+        way_out = "Use wider bins (`every`, `bins`), or fewer categories with `other`"
+        self._require(self.size <= MAX_CODES, f"{too_many}. {way_out}")
 
     def _check(self) -> None:
         """Further checks of a type."""
 
-    def _check_missing(self) -> None:
-        if self.missing is None:
-            return
-        if self.nullable:
-            raise self._fail(
-                "with `nullable = true`, missing values have a code of their own. Remove `nullable` or "
-                "`missing`."
-            )
-        if self.code_of_literal(self.missing) is None:
-            raise self._fail(
-                f"missing must be the value that missing values count as, one of {self.span()}, "
-                f"not {quoted(self.missing)}."
-            )
+    def _require(self, is_met: bool, otherwise: str) -> None:
+        """Raise a SchemaError unless a condition is met."""
+        if not is_met:
+            raise SchemaError(f"Attribute {self.name!r}: {otherwise}.")
+
+    @classmethod
+    def keys(cls) -> dict[str, Field[Any]]:
+        """The fields by their keys in a schema file, those of the type first."""
+        own = [each for each in fields(cls) if each.name not in _COMMON and each.init and each.name != "name"]
+        common = [each for each in fields(cls) if each.name in _COMMON]
+        in_order = [*sorted(own, key=lambda each: each.name == "explicit_edges"), *common]
+        return {each.name.removeprefix("explicit_"): each for each in in_order}
 
     def code_of_literal(self, value: Any) -> int | None:
         """The code of a value as written in a schema; None if the attribute has no such value."""
@@ -139,17 +143,16 @@ class Attribute:
 
     def to_dict(self) -> dict[str, Any]:
         """The attribute as in a schema file, without its name. Values are plain JSON types."""
-        for_people = {key: text for key in ("label", "unit") if (text := getattr(self, key)) is not None}
-        null = {"nullable": True} if self.nullable else {}
-        stated = {} if self.missing is None else {"missing": self.missing}
-        return {"type": self.kind, **for_people, **self._own_dict(), **null, **stated}
+        stated = {key: _plain(getattr(self, each.name)) for key, each in self.keys().items()}
+        defaults = {key: each.default for key, each in self.keys().items()}
+        return {"type": self.kind, **{k: v for k, v in stated.items() if v != defaults[k] and v != {}}}
 
-    def _own_dict(self) -> dict[str, Any]:
-        """The fields that only this type has in a schema file."""
-        return {}
 
-    def _fail(self, reason: str) -> SchemaError:
-        return SchemaError(f"Attribute {self.name!r}: {reason}")
+def _plain(value: Any) -> Any:
+    """A field as plain JSON types."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, kw_only=True)

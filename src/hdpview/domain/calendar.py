@@ -14,14 +14,9 @@ from hdpview.errors import SchemaError
 MICROSECONDS_PER_DAY = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1)
 _FIXED_UNITS = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": MICROSECONDS_PER_DAY,
-    "w": 7 * MICROSECONDS_PER_DAY,
-}
+    "us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000,
+    "d": MICROSECONDS_PER_DAY, "w": 7 * MICROSECONDS_PER_DAY,
+}  # fmt: skip
 _MONTH_UNITS = {"mo": 1, "q": 3, "y": 12}
 
 
@@ -39,10 +34,8 @@ def parse_step(text: str) -> Step:
     unit = match.group(2) if match else ""
     if match is None or int(match.group(1)) < 1 or unit not in _FIXED_UNITS | _MONTH_UNITS:
         units = ", ".join([*_FIXED_UNITS, *_MONTH_UNITS])
-        raise SchemaError(
-            f"{text!r} is not a step of time. Write a number and one of {units}: for example '15min' "
-            "or '1mo'."
-        )
+        example = f"Write a number and one of {units}: for example '15min' or '1mo'"
+        raise SchemaError(f"{text!r} is not a step of time. {example}.")
     count = int(match.group(1))
     if unit in _MONTH_UNITS:
         return Step(months=count * _MONTH_UNITS[unit])
@@ -55,9 +48,8 @@ def microseconds(moment: date | datetime | str) -> int:
         try:
             moment = datetime.fromisoformat(moment.strip())
         except ValueError:
-            raise SchemaError(
-                f"{moment!r} is not a date. Write it as 2024-01-31 or 2024-01-31T13:00:00."
-            ) from None
+            example = "Write it as 2024-01-31 or 2024-01-31T13:00:00"
+            raise SchemaError(f"{moment!r} is not a date. {example}.") from None
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     if moment.tzinfo is not None:

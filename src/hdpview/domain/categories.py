@@ -30,63 +30,55 @@ class Category(Attribute):
     _code_of: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def _check(self) -> None:
-        if isinstance(self.values, str) or not self.values:
-            raise self._fail("values must list at least one category.")
+        has_values = bool(self.values) and not isinstance(self.values, str)
+        self._require(has_values, "values must list at least one category")
         texts = tuple(self._text(value, "values") for value in self.values)
         object.__setattr__(self, "values", texts)
         object.__setattr__(self, "_code_of", {text: code for code, text in enumerate(texts)})
-        if len(self._code_of) < len(texts):
-            raise self._fail(f"values lists {Counter(texts).most_common(1)[0][0]!r} twice.")
-        if self.other is not None and not isinstance(self.other, str):
-            raise self._fail(f"other must be a text, not {self.other!r}.")
-        if not isinstance(self.ordered, bool):
-            raise self._fail(f"ordered must be true or false, not {quoted(self.ordered)}.")
+        value, times = Counter(texts).most_common(1)[0]
+        self._require(times == 1, f"values lists {value!r} twice")
+        has_text = self.other is None or isinstance(self.other, str)
+        self._require(has_text, f"other must be a text, not {self.other!r}")
+        is_bool = isinstance(self.ordered, bool)
+        self._require(is_bool, f"ordered must be true or false, not {quoted(self.ordered)}")
         if isinstance(self.missing, (int, bool)):
             object.__setattr__(self, "missing", self._text(self.missing, "missing"))
         object.__setattr__(self, "aliases", self._checked_aliases())
-        object.__setattr__(self, "groups", self._checked_groups())
+        groups = self._lists("groups", self.groups, '{ region = ["North", "North", "South"] }')
+        for name, members in groups.items():
+            numbers = f"{len(members):,} groups for {len(texts):,} values"
+            one_each = "It needs one per value, in the order of the values"
+            is_complete = len(members) == len(texts)
+            self._require(is_complete, f"the grouping {quoted(name)} names {numbers}. {one_each}")
+        object.__setattr__(self, "groups", groups)
 
     def _checked_aliases(self) -> dict[str, tuple[str, ...]]:
         lists = self._lists("aliases", self.aliases, '{ Female = ["F", "f"] }')
         taken = set(self.values)
         for value, texts in lists.items():
-            if self.code_of(value) is None:
-                raise self._fail(
-                    f"aliases are further spellings of declared values; {quoted(value)} is not declared."
-                )
+            undeclared = f"{quoted(value)} is not declared"
+            is_declared = self.code_of(value) is not None
+            self._require(is_declared, f"aliases are further spellings of declared values; {undeclared}")
             for text in texts:
                 if text in taken:
-                    raise self._fail(
-                        f"{quoted(text)} cannot be an alias of {quoted(value)}: it is already in use."
-                    )
+                    alias = f"{quoted(text)} cannot be an alias of {quoted(value)}"
+                    self._require(False, f"{alias}: it is already in use")
                 taken.add(text)
         return {value: texts for value, texts in lists.items() if texts}
 
-    def _checked_groups(self) -> dict[str, tuple[str, ...]]:
-        lists = self._lists("groups", self.groups, '{ region = ["North", "North", "South"] }')
-        for name, members in lists.items():
-            if len(members) != len(self.values):
-                raise self._fail(
-                    f"the grouping {quoted(name)} names {len(members):,} groups for {len(self.values):,} "
-                    "values. It needs one per value, in the order of the values."
-                )
-        return lists
-
     def _lists(self, key: str, given: Any, example: str) -> dict[str, tuple[str, ...]]:
         """A table of lists of texts, each as a tuple."""
-        if not isinstance(given, Mapping) or not all(
+        are_lists = isinstance(given, Mapping) and all(
             isinstance(name, str) and isinstance(texts, Sequence) and not isinstance(texts, str)
             for name, texts in given.items()
-        ):
-            raise self._fail(f"{key} must be a table of lists, such as {example}.")
+        )
+        self._require(are_lists, f"{key} must be a table of lists, such as {example}")
         return {name: tuple(self._text(text, key) for text in texts) for name, texts in given.items()}
 
     def _text(self, value: Any, key: str) -> str:
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, (str, int)):
-            return str(value)
-        raise self._fail(f"{key} must be texts or whole numbers, not {quoted(value)}.")
+        if not isinstance(value, (str, int)):
+            self._require(False, f"{key} must be texts or whole numbers, not {quoted(value)}")
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
     @property
     def has_order(self) -> bool:
@@ -138,18 +130,6 @@ class Category(Attribute):
     def value_labels(self) -> list[str]:
         own_code = self.other is not None and self.other not in self._code_of
         return [*self.values, *([self.other] if own_code and self.other is not None else [])]
-
-    def _own_dict(self) -> dict[str, Any]:
-        return {
-            "values": list(self.values),
-            **({"ordered": True} if self.ordered else {}),
-            **({} if self.other is None else {"other": self.other}),
-            **{
-                key: {name: list(texts) for name, texts in table.items()}
-                for key, table in (("aliases", self.aliases), ("groups", self.groups))
-                if table
-            },
-        }
 
 
 @dataclass(frozen=True, kw_only=True)

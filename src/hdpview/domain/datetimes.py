@@ -30,21 +30,20 @@ class Datetime(Ordered):
 
     def _check(self) -> None:
         for key in ("min", "max"):
-            if not isinstance(getattr(self, key), (date, str)):
-                raise self._fail(f"{key} must be a date such as 2024-01-31, not {getattr(self, key)!r}.")
-            object.__setattr__(self, key, calendar.iso_text(getattr(self, key)))
+            bound = getattr(self, key)
+            is_date = isinstance(bound, (date, str))
+            self._require(is_date, f"{key} must be a date such as 2024-01-31, not {bound!r}")
+            object.__setattr__(self, key, calendar.iso_text(bound))
         if isinstance(self.missing, date):
             object.__setattr__(self, "missing", calendar.iso_text(self.missing))
-        if not isinstance(self.every, str):
-            raise self._fail(f"every must be a step such as '1d' or '1mo', not {self.every!r}.")
-        if self.first > self.last:
-            raise self._fail(f"bounds must satisfy min ≤ max; got {self.min} and {self.max}.")
+        is_step = isinstance(self.every, str)
+        self._require(is_step, f"every must be a step such as '1d' or '1mo', not {self.every!r}")
+        in_order = self.first <= self.last
+        self._require(in_order, f"bounds must satisfy min ≤ max; got {self.min} and {self.max}")
         span = (self.last - self.first) // (self.step.microseconds or self.step.months * 28 * _DAY)
-        if span >= MAX_CODES:
-            raise self._fail(
-                f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} "
-                "bins; use a longer step."
-            )
+        steps = f"{self.min} to {self.max} in steps of {self.every}"
+        too_many = f"{steps} makes more than {MAX_CODES:,} bins; use a longer step"
+        self._require(span < MAX_CODES, too_many)
 
     @cached_property
     def step(self) -> calendar.Step:
@@ -93,8 +92,8 @@ class Datetime(Ordered):
         labels: list[str] = starts.astype(f"M8[{unit}]").astype(str).tolist()
         return labels
 
-    def _own_dict(self) -> dict[str, Any]:
-        return {"min": self.min, "max": self.max, "every": self.every}
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "every": self.every}
 
     @cached_property
     def cycles(self) -> Cycles:
@@ -123,11 +122,8 @@ class Date(Datetime):
 
     def _check(self) -> None:
         super()._check()
-        if not (calendar.is_whole_day(self.min) and calendar.is_whole_day(self.max)):
-            raise self._fail(
-                "min and max are plain dates such as 2024-01-31; for times of day, use type datetime."
-            )
-        if not self.counts_days:
-            raise self._fail(
-                f"every must be a step of whole days, such as '1d' or '1mo', not {self.every!r}."
-            )
+        are_days = calendar.is_whole_day(self.min) and calendar.is_whole_day(self.max)
+        way_out = "for times of day, use type datetime"
+        self._require(are_days, f"min and max are plain dates such as 2024-01-31; {way_out}")
+        steps = f"every must be a step of whole days, such as '1d' or '1mo', not {self.every!r}"
+        self._require(self.counts_days, steps)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hdpview.domain.text_format import TextFormat
 from hdpview.domain.toml import toml_key, toml_table, toml_value
-from hdpview.errors import HdpviewError, unknown_name
+from hdpview.errors import DataError, unknown_name
 
 OPEN = "?"  # a place that a person must fill in
 _HEADER = """\
@@ -68,9 +68,9 @@ class Draft:
     learnt: Mapping[str, str] = field(default_factory=dict)
     questions: Mapping[str, str] = field(default_factory=dict)
 
-    def only(self, columns: Sequence[str], exclude: Sequence[str], problem: type[HdpviewError]) -> Draft:
+    def only(self, columns: Sequence[str], exclude: Sequence[str]) -> Draft:
         """The draft of chosen columns, see `chosen_columns`."""
-        names = chosen_columns((each.name for each in self.columns), columns, exclude, problem)
+        names = chosen_columns((each.name for each in self.columns), columns, exclude)
         return replace(self, columns=tuple(each for each in self.columns if each.name in names))
 
     def text(self) -> str:
@@ -88,17 +88,12 @@ class Draft:
         return "\n".join([*parts, "[attributes]", *map(_line, self.columns)]) + "\n"
 
 
-def chosen_columns(
-    known: Iterable[str], columns: Sequence[str], exclude: Sequence[str], problem: type[HdpviewError]
-) -> list[str]:
-    """The chosen names, in the order of `known`.
-
-    columns: wanted names; all if empty. exclude: unwanted names. problem: raised for an unknown name.
-    """
+def chosen_columns(known: Iterable[str], columns: Sequence[str], exclude: Sequence[str]) -> list[str]:
+    """The chosen names, in the order of `known`. columns: wanted names; all if empty."""
     names = list(known)
     for name in (*columns, *exclude):
         if name not in names:
-            raise problem(unknown_name("column", name, names, "The columns are"))
+            raise DataError(unknown_name("column", name, names, "The columns are"))
     return [name for name in names if (not columns or name in columns) and name not in exclude]
 
 
@@ -115,9 +110,8 @@ def _line(column: DraftColumn) -> str:
     fields = {"type": column.kind, **_suggested(column)}
     line = f"{key} = {inline_fields(fields)}"
     if not column.fields and column.is_identifier:
-        reason = (
-            "its name suggests an identifier" if is_identifier(column.name) else "its first values all differ"
-        )
+        by_name = is_identifier(column.name)
+        reason = "its name suggests an identifier" if by_name else "its first values all differ"
         return f"# {line}  # left out: {reason}. To protect persons: --privacy-unit {key}"
     return line + note
 
@@ -127,16 +121,12 @@ def _suggested(column: DraftColumn) -> dict[str, Any]:
     assert column.kind is not None
     known = {key: value for key, value in column.fields.items() if value is not None}
     if {"edges", "values"} & set(known) or known.get("bins") in ("age", "percent"):
-        return _with_other(column.kind, known)
+        return known
     needed = {key: value for key, value in _NEEDED[column.kind].items() if key not in known}
-    if column.kind == "real" and {"every", "bins"} & set(known):
+    if column.kind == "real" and "every" in known:
         needed.pop("bins", None)
-    return _with_other(column.kind, {**needed, **known})
-
-
-def _with_other(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Add `other` to a category with open values, for those that will not be listed."""
-    return {**fields, "other": "other"} if kind == "category" and fields.get("values") == [None] else fields
+    # A category with open values needs `other`, for those that will not be listed.
+    return {**needed, **known} | ({"other": "other"} if column.kind == "category" else {})
 
 
 def inline_fields(fields: Mapping[str, Any]) -> str:
@@ -152,3 +142,62 @@ def inline_fields(fields: Mapping[str, Any]) -> str:
 
     inner = ", ".join(f"{toml_key(key)} = {shown(key, value)}" for key, value in fields.items())
     return "{ " + inner + " }"
+
+
+# Suggestions: the list is the same for every table. A person accepts or changes them, and the check before a
+# build shows what they would lose.
+Fields = dict[str, Any]
+
+
+def _name(pattern: str) -> re.Pattern[str]:
+    """Match a name that contains one of these as a whole word."""
+    return re.compile(rf"(^|[^a-z])({pattern})($|[^a-z])", re.IGNORECASE)
+
+
+# Pattern, fields of the attribute, and the range of the first values; the first match counts. Only quantities
+# with natural or calendar bounds, so that later values rarely lie outside.
+_NUMBERS: tuple[tuple[re.Pattern[str], Fields, tuple[float, float]], ...] = (
+    (_name("percent|percentage|pct"), {"bins": "percent"}, (0, 100)),
+    (_name("ages?|alter|age_years|age_at_[a-z]+"), {"bins": "age"}, (0, 120)),
+    (_name("months?|monat"), {"min": 1, "max": 12}, (1, 12)),
+    (_name("weekday|day_of_week|wochentag"), {"min": 0, "max": 7}, (0, 7)),
+    (_name("hour_of_day|uhrzeit_stunde"), {"min": 0, "max": 23}, (0, 23)),
+    (_name("bmi"), {"min": 10, "max": 60, "every": 1}, (10, 60)),
+    (_name("weight_kg|gewicht_kg"), {"min": 0, "max": 200, "every": 5}, (0, 200)),
+    (_name("height_cm|gr(ö|oe)(ß|ss)e_cm"), {"min": 40, "max": 220, "every": 5}, (40, 220)),
+    (_name("systolic|sbp|sys_bp"), {"min": 50, "max": 250, "every": 10}, (50, 250)),
+    (_name("diastolic|dbp|dia_bp"), {"min": 30, "max": 150, "every": 10}, (30, 150)),
+    (_name("heart_rate|pulse|puls"), {"min": 20, "max": 220, "every": 10}, (20, 220)),
+    (_name("saturation|spo2"), {"min": 50, "max": 100, "every": 1}, (50, 100)),
+)
+_FEMALE = ("Female", "female", "FEMALE", "F", "f", "W", "w", "weiblich")
+_MALE = ("Male", "male", "MALE", "M", "m", "männlich")
+_SEX = _name("sex|gender|geschlecht")
+
+
+def is_suggestive(name: str, kind: str | None) -> bool:
+    """Whether first values are read: texts may be dates, and a number's name may suggest bounds."""
+    is_number = kind in ("integer", "real")
+    return kind == "category" or (is_number and any(pattern.search(name) for pattern, *_ in _NUMBERS))
+
+
+def suggested_fields(name: str, kind: str | None, head: Sequence[str] = ()) -> Fields | None:
+    """Fields of an attribute on which a column's name and first values agree; None if they do not.
+
+    head: first values, numbers in plain spelling. If there are none, nothing is suggested.
+    """
+    if kind == "boolean":
+        return {}
+    if not head:
+        return None
+    if kind in ("integer", "real"):
+        numbers = [float(each) for each in head if re.fullmatch(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?", each)]
+        for pattern, fields, (low, high) in _NUMBERS:
+            if pattern.search(name):
+                agrees = len(numbers) == len(head) and all(low <= number <= high for number in numbers)
+                needs_bins = kind == "real" and not {"every", "bins"} & set(fields)
+                return fields | ({"bins": 100} if needs_bins else {}) if agrees else None
+    if kind == "category" and _SEX.search(name) and set(head) <= {*_FEMALE, *_MALE}:
+        aliases = {"Female": list(_FEMALE[1:]), "Male": list(_MALE[1:])}
+        return {"values": ["Female", "Male"], "other": "other", "aliases": aliases}
+    return None

@@ -9,9 +9,11 @@ so that they cannot name files.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +87,9 @@ def _category(fields: Fields, shared: _Lists) -> Fields:
         if isinstance(aliases, str):
             fields["aliases"] = shared.aliases(reference, shared.reference(aliases))
     elif isinstance(columns, list) or isinstance(fields.get("aliases"), str):
+        way_out = 'Write values = "@file.csv:column", or give groups and aliases as tables of lists.'
         raise SchemaError(
-            "groups and aliases may name columns only if `values` comes from a file. "
-            'Write values = "@file.csv:column", or give groups and aliases as tables of lists.'
+            f"groups and aliases may name columns only if `values` comes from a file. {way_out}"
         )
     return fields
 
@@ -97,15 +99,13 @@ class _Lists:
 
     def __init__(self, lists: Mapping[str, Any], folder: Path) -> None:
         self.lists, self.folder = lists, folder
-        self._files: dict[str, list[dict[str, str]]] = {}
+        self._rows = cache(self._read)
 
     def reference(self, text: str) -> tuple[str, str | None]:
         """The list or file, and the column, that `@name` or `@file.csv:column` points to."""
         if not text.startswith("@") or len(text) < 2:
-            raise SchemaError(
-                'values must be a list, or name one with an @: "@codes.csv" or "@a_shared_list", not '
-                f"{quoted(text)}."
-            )
+            example = '"@codes.csv" or "@a_shared_list"'
+            raise SchemaError(f"values must be a list, or name one with an @: {example}, not {quoted(text)}.")
         name, _, column = text[1:].partition(":")
         listed = self.lists.get(name)
         if isinstance(listed, str) and listed.startswith("@") and not column:
@@ -115,54 +115,40 @@ class _Lists:
     def values(self, reference: tuple[str, str | None]) -> list[Any]:
         """A shared list unchanged, or the distinct texts of a column."""
         name, column = reference
-        if name in self.lists and column is None:
-            listed = self.lists[name]
-            if not isinstance(listed, list):
-                raise SchemaError(f"[lists] {name} must be a list of values, not {quoted(listed)}.")
-            return listed
-        rows = self._rows(name)
-        key = self._column_of(name, rows, column)
-        return list(dict.fromkeys(row[key] for row in rows))
+        if name not in self.lists or column is not None:
+            return list(dict.fromkeys(self._column(name, column)))
+        if not isinstance(self.lists[name], list):
+            raise SchemaError(f"[lists] {name} must be a list of values, not {quoted(self.lists[name])}.")
+        return list(self.lists[name])
 
     def groupings(self, reference: tuple[str, str | None], columns: list[Any]) -> dict[str, list[str]]:
         """Per column, the group of each value; from its first line if a value is on several."""
-        name = reference[0]
-        rows, key = self._rows(name), self._column_of(name, self._rows(name), reference[1])
-        first = {row[key]: row for row in reversed(rows)}
-        names = {str(column): self._column_of(name, rows, str(column)) for column in columns}
-        return {
-            grouping: [first[value][column] for value in dict.fromkeys(row[key] for row in rows)]
-            for grouping, column in names.items()
-        }
+        values, groupings = self._column(*reference), {}
+        for column in map(str, columns):
+            groups = self._column(reference[0], column)
+            first = dict(zip(reversed(values), reversed(groups), strict=True))
+            groupings[column] = [first[value] for value in dict.fromkeys(values)]
+        return groupings
 
     def aliases(
         self, values: tuple[str, str | None], spelled: tuple[str, str | None]
     ) -> dict[str, list[str]]:
         """Per value, the texts on its lines in another column of the same file."""
-        name = values[0]
-        if spelled[0] != name:
-            raise SchemaError(
-                "aliases must come from the same file as `values`: each line pairs a value with a text."
-            )
-        rows = self._rows(name)
-        key, other = self._column_of(name, rows, values[1]), self._column_of(name, rows, spelled[1])
-        declared = {row[key] for row in rows}
-        aliases: dict[str, list[str]] = {}
-        for row in rows:
-            if row[other] not in declared and row[other] not in aliases.get(row[key], []):
-                aliases.setdefault(row[key], []).append(row[other])
+        if spelled[0] != values[0]:
+            raise SchemaError("aliases must be in the file of `values`: each line pairs a value with a text.")
+        keys, aliases = self._column(*values), dict[str, list[str]]()
+        declared = set(keys)
+        for value, text in dict.fromkeys(zip(keys, self._column(*spelled), strict=True)):
+            if text not in declared:
+                aliases.setdefault(value, []).append(text)
         return aliases
 
-    def _column_of(self, name: str, rows: list[dict[str, str]], column: str | None) -> str:
-        known = list(rows[0])
+    def _column(self, name: str, column: str | None) -> list[str]:
+        """The texts of a column of a file; by default of the first."""
+        known = list(self._rows(name)[0])
         if column is not None and column not in known:
             raise SchemaError(unknown_name("column", column, known, f"{name!r} has"))
-        return known[0] if column is None else column
-
-    def _rows(self, name: str) -> list[dict[str, str]]:
-        if name not in self._files:
-            self._files[name] = self._read(name)
-        return self._files[name]
+        return [row[known[0] if column is None else column] for row in self._rows(name)]
 
     def _read(self, name: str) -> list[dict[str, str]]:
         if not name.lower().endswith((".csv", ".tsv", ".txt")):
@@ -171,14 +157,12 @@ class _Lists:
         path = self.folder / name
         try:
             if path.stat().st_size > MAX_LIST_BYTES:
-                raise SchemaError(
-                    f"{name!r} is larger than {MAX_LIST_BYTES // 1_000_000} MB; is it the right file?"
-                )
-            with path.open(encoding="utf-8-sig", newline="") as lines:
-                header = lines.readline()
-                separator = separator_of(header)
-                lines.seek(0)
-                rows = list(csv.DictReader(lines, delimiter=separator, restval=""))
+                limit = f"{MAX_LIST_BYTES // 1_000_000} MB"
+                raise SchemaError(f"{name!r} is larger than {limit}; is it the right file?")
+            text = path.read_text(encoding="utf-8-sig")
+            header = text.partition("\n")[0]
+            lines = io.StringIO(text, newline="")
+            rows = list(csv.DictReader(lines, delimiter=separator_of(header), restval=""))
         except (OSError, UnicodeError, csv.Error) as problem:
             reason = getattr(problem, "strerror", None) or "it must be a CSV file in UTF-8"
             raise SchemaError(f"Cannot read {name!r} in the folder of the schema: {reason}.") from None
@@ -214,9 +198,8 @@ def _whole_bins(fields: Fields) -> Fields:
     low: Any = fields.get("min")
     high: Any = fields.get("max")
     if not _is_whole(bins) or bins < 1:
-        raise SchemaError(
-            f"bins must be a whole number from 1 or one of {', '.join(PRESETS)}, not {quoted(bins)}."
-        )
+        known = ", ".join(PRESETS)
+        raise SchemaError(f"bins must be a whole number from 1 or one of {known}, not {quoted(bins)}.")
     if _is_whole(low) and _is_whole(high) and low <= high:
         fields["every"] = -(-(high - low + 1) // bins)
     return fields
@@ -227,19 +210,16 @@ def _real_steps(fields: Fields) -> Fields:
     every: Any = fields.pop("every")
     low: Any = fields.get("min")
     high: Any = fields.get("max")
-    if not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in (every, low, high)):
-        raise SchemaError("every, min and max must be numbers.")
-    if not (every > 0 and low < high and all(map(math.isfinite, (every, low, high)))):
-        raise SchemaError("bins of equal width need min < max and every > 0.")
+    if not (_is_number(every) and _is_number(low) and _is_number(high) and every > 0 and low < high):
+        raise SchemaError("bins of equal width need numbers: min < max and every > 0.")
     # exact decimals: ten times 0.1 is 1
     step, first, last = (Fraction(repr(each)) for each in (every, low, high))
     n_bins = (last - first) / step
     if n_bins.denominator == 1:
         return {**fields, "bins": int(n_bins)}
     if n_bins >= MAX_EXPLICIT_EDGES - 1:
-        raise SchemaError(
-            f"every = {every} makes {float(n_bins):,.0f} bins, the last one narrower. Use `bins`."
-        )
+        many = f"{float(n_bins):,.0f} bins, the last one narrower"
+        raise SchemaError(f"every = {every} makes {many}. Use `bins`.")
     edges = [float(first + k * step) for k in range(math.ceil(n_bins))]
     del fields["min"], fields["max"]
     return {**fields, "edges": [*edges, float(last)]}
@@ -253,14 +233,9 @@ def _log_edges(low: Any, high: Any, whole: bool) -> list[float]:
     """1, 2 and 5 times powers of ten, on both sides of 0 if the bounds are."""
     if not _is_number(low) or not _is_number(high) or not low < high:
         raise SchemaError('bins = "log" needs min and max, with min < max.')
-    largest = max(abs(low), abs(high))
-    if whole:
-        first_power = 0
-    elif low > 0:
-        first_power = math.floor(math.log10(low))
-    else:
-        first_power = math.floor(math.log10(largest)) - 4
-    powers = range(first_power, math.floor(math.log10(largest)) + 1)
+    last = math.floor(math.log10(max(abs(low), abs(high))))
+    first = 0 if whole else math.floor(math.log10(low)) if low > 0 else last - 4
+    powers = range(first, last + 1)
     steps: list[Any] = [factor * Fraction(10) ** power for power in powers for factor in _SERIES]
     inner = sorted({0, *steps, *(-step for step in steps)})
     return [low, *(edge for edge in inner if low < edge < high), high]
@@ -270,9 +245,8 @@ def _clipped(edges: tuple[int, ...], low: Any, high: Any) -> list[float]:
     """Edges of a preset between stated bounds; bounds beyond the preset widen its outer bins."""
     first, last = edges[0] if low is None else low, edges[-1] if high is None else high
     if not _is_number(first) or not _is_number(last) or not first < last:
-        raise SchemaError(
-            f"min and max must be numbers with min < max, not {quoted(low)} and {quoted(high)}."
-        )
+        given = f"{quoted(low)} and {quoted(high)}"
+        raise SchemaError(f"min and max must be numbers with min < max, not {given}.")
     return [first, *(edge for edge in edges[1:-1] if first < edge < last), last]
 
 

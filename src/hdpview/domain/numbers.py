@@ -17,7 +17,7 @@ from hdpview.errors import quoted
 
 # Edges become a nested comparison in the database, which is ten levels deep with this many.
 MAX_EXPLICIT_EDGES = 1_001
-_NOT_GIVEN: Any = None  # a bound that follows from the edges; a number after the check
+_NOT_GIVEN: Any = None  # a field that follows from the edges, or is not needed beside them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +35,17 @@ class _Number(Ordered):
         raise NotImplementedError
 
     def _checked_edges(self, edges: tuple[Any, ...], is_alone: bool) -> tuple[Any, ...]:
-        if not is_alone:
-            raise self._fail(f"give `edges` alone, or {self._without_edges}.")
-        if not 2 <= len(edges) <= MAX_EXPLICIT_EDGES:
-            raise self._fail(
-                f"edges must list 2 to {MAX_EXPLICIT_EDGES:,} numbers; for more use {self._without_edges}."
-            )
+        self._require(is_alone, f"give `edges` alone, or {self._without_edges}")
+        too_many = f"edges must list 2 to {MAX_EXPLICIT_EDGES:,} numbers; for more use {self._without_edges}"
+        self._require(2 <= len(edges) <= MAX_EXPLICIT_EDGES, too_many)
         numbers = tuple(self._number(edge, "edges") for edge in edges)
-        if any(low >= high for low, high in itertools.pairwise(numbers)):
-            raise self._fail("edges must rise strictly.")
+        is_rising = all(low < high for low, high in itertools.pairwise(numbers))
+        self._require(is_rising, "edges must rise strictly")
         return numbers
+
+    def to_dict(self) -> dict[str, Any]:
+        derived = () if self.explicit_edges is None else ("min", "max", "every")
+        return {key: value for key, value in super().to_dict().items() if key not in derived}
 
     def position(self, value: Any) -> int | float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -73,21 +74,15 @@ class Integer(_Number):
             self._checked_edges(self.explicit_edges, is_alone)
             for key, value in zip(("min", "max", "every"), (*ends, 0), strict=True):
                 object.__setattr__(self, key, value)
-        elif _NOT_GIVEN in given:
-            raise self._fail("give `min` and `max`, or `edges`.")
-        for key in ("min", "max", "every"):
-            self._number(getattr(self, key), key)
-        if not -self._far <= self.min <= self.max < self._far - 1 or self.max - self.min >= self._far - 1:
-            raise self._fail(f"bounds must satisfy min ≤ max within 64 bits; got {self.min} and {self.max}.")
-        if self.explicit_edges is not None:
-            return
-        if self.every < 1:
-            raise self._fail(f"every must be at least 1, not {self.every}.")
-        if (self.max - self.min) // self.every >= MAX_CODES:
-            raise self._fail(
-                f"{self.min} to {self.max} in steps of {self.every} makes more than {MAX_CODES:,} "
-                "bins; raise `every`."
-            )
+        self._require(_NOT_GIVEN not in (self.min, self.max), "give `min` and `max`, or `edges`")
+        low, high, every = (self._number(getattr(self, key), key) for key in ("min", "max", "every"))
+        fits = -self._far <= low <= high < self._far - 1 and high - low < self._far - 1
+        self._require(fits, f"bounds must satisfy min ≤ max within 64 bits; got {low} and {high}")
+        if self.explicit_edges is None:
+            self._require(every >= 1, f"every must be at least 1, not {every}")
+            steps = f"{low} to {high} in steps of {every}"
+            too_many = f"{steps} makes more than {MAX_CODES:,} bins; raise `every`"
+            self._require((high - low) // every < MAX_CODES, too_many)
 
     @cached_property
     def cycles(self) -> Cycles:
@@ -95,86 +90,66 @@ class Integer(_Number):
         return self._classes(1, lambda x: x % 10)
 
     def _number(self, value: Any, key: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self._fail(f"{key} must be a whole number, not {quoted(value)}.")
-        return value
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        self._require(is_whole, f"{key} must be a whole number, not {quoted(value)}")
+        return int(value)
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
-        starts = (
-            self.explicit_edges[:-1]
-            if self.explicit_edges is not None
-            else range(self.min, self.max + 1, self.every)
-        )
+        explicit = self.explicit_edges
+        starts = range(self.min, self.max + 1, self.every) if explicit is None else explicit[:-1]
         return np.array([*starts, self.max + 1], dtype=np.int64)
 
     def value_labels(self) -> list[str]:
         ends = zip(self.edges[:-1].tolist(), self.edges[1:].tolist(), strict=True)
         return [str(low) if high - low == 1 else f"{low}–{high - 1}" for low, high in ends]
 
-    def _own_dict(self) -> dict[str, Any]:
-        if self.explicit_edges is not None:
-            return {"edges": list(self.explicit_edges)}
-        step = {} if self.every == 1 else {"every": self.every}
-        return {"min": self.min, "max": self.max, **step}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Real(_Number):
     """Real numbers in `bins` equal bins from `min` to `max`, or in bins between explicit `edges`."""
 
-    min: float | None = None
-    max: float | None = None
-    bins: int | None = None
+    min: float = _NOT_GIVEN
+    max: float = _NOT_GIVEN
+    bins: int = _NOT_GIVEN
     kind: ClassVar[str] = "real"
     whole: ClassVar[bool] = False
     _far: ClassVar[float] = 1e300  # sums and differences of bounds stay finite
     _without_edges: ClassVar[str] = "`min`, `max` and `bins`"
 
     def _check(self) -> None:
-        given = self.min, self.max, self.bins
+        given: Any = self.min, self.max, self.bins
         if self.explicit_edges is not None:
-            edges = self._checked_edges(self.explicit_edges, given == (None, None, None))
+            edges = self._checked_edges(self.explicit_edges, set(given) == {_NOT_GIVEN})
             object.__setattr__(self, "explicit_edges", edges)
             return
-        if None in given:
-            raise self._fail("give `min`, `max` and `bins`, or `edges`.")
-        low, high = self._number(self.min, "min"), self._number(self.max, "max")
+        self._require(_NOT_GIVEN not in given, "give `min`, `max` and `bins`, or `edges`")
+        low, high, bins = self._number(self.min, "min"), self._number(self.max, "max"), self.bins
         object.__setattr__(self, "min", low)
         object.__setattr__(self, "max", high)
-        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or not 1 <= self.bins <= MAX_CODES:
-            raise self._fail(f"bins must be a whole number from 1 to {MAX_CODES:,}, not {self.bins!r}.")
-        if not low < high:
-            raise self._fail(f"bounds must satisfy min < max; got {low} and {high}.")
-        if not (np.diff(self.edges) > 0).all():
-            raise self._fail(
-                f"{self.bins:,} bins between {low} and {high} are finer than floating-point numbers; "
-                "use fewer."
-            )
+        is_number = isinstance(bins, int) and not isinstance(bins, bool) and 1 <= bins <= MAX_CODES
+        self._require(is_number, f"bins must be a whole number from 1 to {MAX_CODES:,}, not {bins!r}")
+        self._require(low < high, f"bounds must satisfy min < max; got {low} and {high}")
+        finer = f"{bins:,} bins between {low} and {high} are finer than floating-point numbers; use fewer"
+        self._require(bool((np.diff(self.edges) > 0).all()), finer)
 
     def _number(self, value: Any, key: str) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= self._far:
-            raise self._fail(f"{key} must be a number within ±{self._far:g}, not {value!r}.")
+        is_number = (
+            isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= self._far
+        )
+        self._require(is_number, f"{key} must be a number within ±{self._far:g}, not {value!r}")
         return float(value)
-
-    @property
-    def _equal_bins(self) -> tuple[float, float, int]:
-        assert self.min is not None
-        assert self.max is not None
-        assert self.bins is not None
-        return self.min, self.max, self.bins
 
     @property
     def width(self) -> float:
         """Width of equal bins. If there are many, the database computes edges from it as `edges` does."""
-        low, high, n_bins = self._equal_bins
-        return (high - low) / n_bins
+        return (self.max - self.min) / self.bins
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
         if self.explicit_edges is not None:
             return np.array(self.explicit_edges)
-        low, high, n_bins = self._equal_bins
+        low, high, n_bins = self.min, self.max, self.bins
         if n_bins < MAX_EXPLICIT_EDGES:
             # The doubles nearest to the decimals that people write: 0.3, not three times 0.1.
             first, last = Fraction(repr(low)), Fraction(repr(high))
@@ -188,8 +163,3 @@ class Real(_Number):
         texts = [f"{edge:.10g}" for edge in self.edges]
         last = self.n_values - 1
         return [f"[{texts[i]}, {texts[i + 1]}{']' if i == last else ')'}" for i in range(self.n_values)]
-
-    def _own_dict(self) -> dict[str, Any]:
-        if self.explicit_edges is not None:
-            return {"edges": list(self.explicit_edges)}
-        return {"min": self.min, "max": self.max, "bins": self.bins}

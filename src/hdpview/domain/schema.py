@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -17,25 +18,14 @@ from hdpview.domain.categories import Boolean, Category
 from hdpview.domain.datetimes import Date, Datetime
 from hdpview.domain.language import spelled_out
 from hdpview.domain.numbers import Integer, Real
-from hdpview.domain.places import located, open_places
 from hdpview.domain.text_format import PLAIN, TextFormat
-from hdpview.domain.toml import toml_text
+from hdpview.domain.toml import located, open_places, toml_text
 from hdpview.errors import SchemaError, quoted, unknown_name
 
 MAX_ATTRIBUTES = 1_000
 MAX_LOG10_CELLS = 300  # block volumes stay within a double
 MAX_SCHEMA_BYTES = 16_000_000
 
-_KEYS: dict[str, dict[str, str]] = {  # type → key in the file → field of the class
-    "integer": {"min": "min", "max": "max", "every": "every", "edges": "explicit_edges"},
-    "real": {"min": "min", "max": "max", "bins": "bins", "edges": "explicit_edges"},
-    "category": {key: key for key in ("values", "ordered", "other", "aliases", "groups")},
-    "boolean": {},
-    "datetime": {"min": "min", "max": "max", "every": "every"},
-    "date": {"min": "min", "max": "max", "every": "every"},
-}
-_COMMON_KEYS = ("nullable", "missing", "label", "unit")
-_NEEDED = {"category": ("values",), "datetime": ("min", "max", "every"), "date": ("min", "max")}
 _CLASSES: dict[str, type[Attribute]] = {
     cls.kind: cls for cls in (Integer, Real, Category, Boolean, Datetime, Date)
 }
@@ -50,54 +40,39 @@ class Schema:
     private. `source` is the format of texts in the table.
     """
 
-    attributes: tuple[Attribute, ...]
+    attributes: Sequence[Attribute]
     learnt_from_data: bool = False
     learnt_epsilon: str | None = None
     learnt_delta: str | None = None
     source: TextFormat = PLAIN
 
-    def __init__(
-        self,
-        attributes: Iterable[Attribute],
-        learnt_from_data: bool = False,
-        learnt_epsilon: str | None = None,
-        learnt_delta: str | None = None,
-        source: TextFormat = PLAIN,
-    ) -> None:
-        object.__setattr__(self, "attributes", tuple(attributes))
-        object.__setattr__(self, "learnt_from_data", bool(learnt_from_data))
-        object.__setattr__(self, "learnt_epsilon", _cost(learnt_epsilon))
-        object.__setattr__(self, "learnt_delta", _cost(learnt_delta))
-        object.__setattr__(self, "source", source)
-        self._check()
-
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        object.__setattr__(self, "learnt_from_data", bool(self.learnt_from_data))
+        # The cost of learning, such as 0.1 or 1/30.
+        budget = r"[0-9]{1,100}(\.[0-9]{1,100}|/[1-9][0-9]{0,99})?"
+        for cost in (self.learnt_epsilon, self.learnt_delta):
+            if cost is not None and not (isinstance(cost, str) and re.fullmatch(budget, cost)):
+                raise SchemaError(
+                    'learnt_epsilon and learnt_delta are budgets written as text, such as "0.1".'
+                )
         if not self.attributes:
-            raise SchemaError(
-                "A schema needs at least one attribute. Add a table such as [attributes.age] with its "
-                "type and bounds."
-            )
+            way_out = "Add a table such as [attributes.age] with its type and bounds."
+            raise SchemaError(f"A schema needs at least one attribute. {way_out}")
         if stray := [each for each in self.attributes if not isinstance(each, Attribute)]:
-            raise SchemaError(
-                f"A schema must be a list of attributes such as hdpview.Integer, not {quoted(stray[0])}."
-            )
-        if len(self.attributes) > MAX_ATTRIBUTES:
-            raise SchemaError(
-                f"A schema can have {MAX_ATTRIBUTES:,} attributes; this one has {len(self.attributes):,}."
-            )
+            wrong = f"not {quoted(stray[0])}"
+            raise SchemaError(f"A schema must be a list of attributes such as hdpview.Integer, {wrong}.")
+        if (n := len(self.attributes)) > MAX_ATTRIBUTES:
+            raise SchemaError(f"A schema can have {MAX_ATTRIBUTES:,} attributes; this one has {n:,}.")
         seen: dict[str, str] = {}
         for name in self.names:
-            if name.casefold() in seen:
-                raise SchemaError(
-                    f"Attributes {seen[name.casefold()]!r} and {name!r} have the same name in SQL, "
-                    "which ignores letter case."
-                )
+            if (other := seen.get(name.casefold())) is not None:
+                same = "have the same name in SQL, which ignores letter case"
+                raise SchemaError(f"Attributes {other!r} and {name!r} {same}.")
             seen[name.casefold()] = name
         if sum(math.log10(size) for size in self.sizes) > MAX_LOG10_CELLS:
-            raise SchemaError(
-                f"The domain has more than 10^{MAX_LOG10_CELLS} cells. Leave out attributes or use "
-                "wider bins."
-            )
+            way_out = "Leave out attributes or use wider bins."
+            raise SchemaError(f"The domain has more than 10^{MAX_LOG10_CELLS} cells. {way_out}")
 
     @cached_property
     def cycles(self) -> tuple[Cycles, ...]:
@@ -159,11 +134,10 @@ class Schema:
             raise SchemaError(unknown_name("key", min(map(str, extra)), known, "A schema has"))
         attributes = plain.get("attributes")
         if not isinstance(attributes, Mapping):
-            raise SchemaError(
-                "A schema must have a table `attributes` with one entry per column, such as [attributes.age]."
-            )
+            example = "one entry per column, such as [attributes.age]"
+            raise SchemaError(f"A schema must have a table `attributes` with {example}.")
         return cls(
-            (_attribute_from(name, entry) for name, entry in attributes.items()),
+            tuple(_attribute_from(name, entry) for name, entry in attributes.items()),
             learnt_from_data=bool(plain.get(_LEARNT_FROM_DATA, False)),
             **{key: plain.get(key) for key in _LEARNT_FOR},
             source=TextFormat.from_dict(plain.get("source", {})),
@@ -172,22 +146,18 @@ class Schema:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
         """Read a schema file (TOML). docs/schema.md is the reference of its language."""
+        shown = f"the schema {str(path)!r}"
         try:
             with open(path, "rb") as file:
                 content = file.read(MAX_SCHEMA_BYTES + 1)
-        except OSError as problem:
-            raise SchemaError(
-                f"Cannot read the schema {str(path)!r}: {problem.strerror or problem}."
-            ) from None
-        if len(content) > MAX_SCHEMA_BYTES:
-            raise SchemaError(
-                f"The schema {str(path)!r} is larger than {MAX_SCHEMA_BYTES // 1_000_000} MB; is it "
-                "the right file?"
-            )
-        try:
+            if len(content) > MAX_SCHEMA_BYTES:
+                limit = f"{MAX_SCHEMA_BYTES // 1_000_000} MB"
+                raise SchemaError(f"T{shown[1:]} is larger than {limit}; is it the right file?")
             text = content.decode("utf-8-sig")  # some editors begin a file with a mark
+        except OSError as problem:
+            raise SchemaError(f"Cannot read {shown}: {problem.strerror or problem}.") from None
         except UnicodeDecodeError as problem:
-            raise SchemaError(f"The schema {str(path)!r} is not valid TOML: {problem}.") from None
+            raise SchemaError(f"T{shown[1:]} is not valid TOML: {problem}.") from None
         return cls.from_toml(text, Path(path).parent, Path(path).name)
 
     @classmethod
@@ -199,9 +169,8 @@ class Schema:
         try:
             description = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as problem:
-            raise SchemaError(
-                open_places(text, name) or f"The schema {name!r} is not valid TOML: {problem}."
-            ) from None
+            invalid = f"The schema {name!r} is not valid TOML: {problem}."
+            raise SchemaError(open_places(text, name) or invalid) from None
         try:
             return cls.from_dict(spelled_out(description, Path(folder)))
         except SchemaError as problem:
@@ -209,26 +178,13 @@ class Schema:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the schema as TOML. A file with the same schema stays unchanged, with its comments."""
-        try:
+        with suppress(SchemaError):
             if Schema.load(path).to_dict() == self.to_dict():
                 return
-        except SchemaError:
-            pass
         Path(path).write_text(self.to_toml(), encoding="utf-8")
 
     def to_toml(self) -> str:
         return toml_text(self.to_dict())
-
-
-def _cost(text: Any) -> str | None:
-    """A budget as text, such as 0.1 or 1/30; None if nothing was spent."""
-    if text is None:
-        return None
-    if not isinstance(text, str) or not re.fullmatch(
-        r"\d{1,100}(\.\d{1,100}|/[1-9]\d{0,99})?", text, re.ASCII
-    ):
-        raise SchemaError('learnt_epsilon and learnt_delta are budgets written as text, such as "0.1".')
-    return text
 
 
 def _attribute_from(name: str, entry: Any) -> Attribute:
@@ -237,22 +193,19 @@ def _attribute_from(name: str, entry: Any) -> Attribute:
     kind = entry["type"]
     if kind not in _CLASSES:
         raise SchemaError(f"Attribute {name!r}: " + unknown_name("type", kind, _CLASSES, "The types are"))
-    fields = _KEYS[kind]
-    common = {key: entry[key] for key in _COMMON_KEYS if key in entry}
-    given = {key: value for key, value in entry.items() if key != "type" and key not in common}
+    known = _CLASSES[kind].keys()
+    given = {key: value for key, value in entry.items() if key != "type"}
     for key in given:
-        if key not in fields:
-            raise SchemaError(
-                f"Attribute {name!r}: "
-                + unknown_name("key", str(key), [*fields, *_COMMON_KEYS], f"The type {kind} has")
-            )
-    needed = _NEEDED.get(kind, ("min", "max") if kind == "integer" and "edges" not in given else ())
-    absent = [key for key in needed if key not in given]
-    if absent:
+        if key not in known:
+            wrong = unknown_name("key", str(key), known, f"The type {kind} has")
+            raise SchemaError(f"Attribute {name!r}: {wrong}")
+    needed = ["min", "max"] if kind == "integer" and "edges" not in given else []
+    needed += [key for key, each in known.items() if each.default is each.default_factory is MISSING]
+    if absent := [key for key in needed if key not in given]:
         raise SchemaError(f"Attribute {name!r} of type {kind} needs {' and '.join(absent)}.")
     for key in ("edges", "values"):
         if key in given:
             if not isinstance(given[key], (list, tuple)):
                 raise SchemaError(f"Attribute {name!r}: {key} must be a list, not {given[key]!r}.")
             given[key] = tuple(given[key])
-    return _CLASSES[kind](name=name, **common, **{fields[key]: value for key, value in given.items()})
+    return _CLASSES[kind](name=name, **{known[key].name: value for key, value in given.items()})

@@ -6,6 +6,7 @@ A public statement, like the rest of the schema. It and a text alone decide how 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -18,6 +19,12 @@ DIRECTIVES = "YymbdHIMSp"  # of date formats, as in strptime
 _SAME_PART = ("Yy", "mb", "HI")  # directives for the same part of a datetime
 _LISTS = ("dates", "missing", "columns", "strip")
 _DATE_EXAMPLE = 'such as "%d.%m.%Y" or "%m/%d/%Y %I:%M %p"'
+
+
+def _require(is_met: bool, key: str, rule: str, value: Any) -> None:
+    """Raise a SchemaError unless a setting follows its rule."""
+    if not is_met:
+        raise SchemaError(f"[source] {key} {rule}, not {quoted(value)}.")
 
 
 @dataclass(frozen=True)
@@ -57,11 +64,32 @@ class TextFormat:
             object.__setattr__(self, "strip", tuple(self.strip))
         for key in _LISTS:
             texts = getattr(self, key)
-            if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
-                raise SchemaError(f"[source] {key} must be a list of texts, not {quoted(texts)}.")
+            are_texts = isinstance(texts, (list, tuple)) and all(isinstance(text, str) for text in texts)
+            _require(are_texts, key, "must be a list of texts", texts)
             object.__setattr__(self, key, tuple(texts))
-        self._check_signs()
-        self._check_encoding()
+        sign = "," if self.separator is None else self.separator
+        is_sign = isinstance(sign, str) and len(sign) == 1 and sign not in '\r\n"\\'
+        _require(is_sign, "separator", 'must be one character, like ";" or "\\t"', self.separator)
+        is_quote = self.quote in ('"', "'", "")
+        _require(is_quote, "quote", "must be a double or single quote, or empty", self.quote)
+        _require(self.decimal in (".", ","), "decimal", 'must be "." or ","', self.decimal)
+        is_mark = self.thousands in (None, *".,'_ \u00a0\u202f’") and self.thousands != self.decimal
+        marks = "must be a point, comma, space or apostrophe other than decimal"
+        _require(is_mark, "thousands", marks, self.thousands)
+        are_units = len(self.strip) <= MAX_MARKS and all(
+            re.sub(r"[\d.,+\-() ]", "", each) for each in self.strip
+        )
+        units = 'must list signs and units such as "$€%" or ["days"], without digits, points and commas'
+        _require(are_units, "strip", units, list(self.strip))
+        is_known = self.negative in ("-", "parentheses")
+        _require(is_known, "negative", 'must be "-" or "parentheses"', self.negative)
+        _require(self.epoch in (None, "s", "ms"), "epoch", 'must be "s" or "ms"', self.epoch)
+        _require(isinstance(self.trim, bool), "trim", "must be true or false", self.trim)
+        codec: Any = None
+        with contextlib.suppress(LookupError, TypeError, ValueError):
+            codec = codecs.lookup(self.encoding)
+        encodings = "must be a text encoding such as utf-8, latin-1, cp1252 or utf-16"
+        _require(codec is not None and codec._is_text_encoding, "encoding", encodings, self.encoding)
         if len(self.dates) > MAX_FORMATS or len(self.missing) > MAX_MARKS:
             raise SchemaError(f"[source] takes at most {MAX_FORMATS} dates and {MAX_MARKS} missing texts.")
         for date_format in self.dates:
@@ -69,49 +97,6 @@ class TextFormat:
         object.__setattr__(self, "missing", tuple(dict.fromkeys(text.strip() for text in self.missing)))
         if len({name.casefold() for name in self.columns}) < len(self.columns) or "" in self.columns:
             raise SchemaError("[source] columns must name each column of the file once, from left to right.")
-
-    def _check_signs(self) -> None:
-        if self.separator is not None and (
-            not isinstance(self.separator, str) or len(self.separator) != 1 or self.separator in '\r\n"\\'
-        ):
-            raise SchemaError(
-                f'[source] separator must be one character, like ";" or "\\t", not {quoted(self.separator)}.'
-            )
-        if self.quote not in ('"', "'", ""):
-            raise SchemaError(
-                f"[source] quote must be a double or single quote, or empty, not {quoted(self.quote)}."
-            )
-        if self.decimal not in (".", ","):
-            raise SchemaError(f'[source] decimal must be "." or ",", not {quoted(self.decimal)}.')
-        if self.thousands not in (None, ".", ",", " ", "'", "_", "\u00a0", "\u202f", "’") or (
-            self.thousands == self.decimal
-        ):
-            raise SchemaError(
-                f"[source] thousands must be a point, comma, space or apostrophe other than decimal, "
-                f"not {quoted(self.thousands)}."
-            )
-        if len(self.strip) > MAX_MARKS or any(not re.sub(r"[\d.,+\-() ]", "", text) for text in self.strip):
-            raise SchemaError(
-                f'[source] strip must list signs and units such as "$€%" or ["days"], without digits, points '
-                f"and commas, not {quoted(list(self.strip))}."
-            )
-        if self.negative not in ("-", "parentheses"):
-            raise SchemaError(f'[source] negative must be "-" or "parentheses", not {quoted(self.negative)}.')
-        if self.epoch not in (None, "s", "ms"):
-            raise SchemaError(f'[source] epoch must be "s" or "ms", not {quoted(self.epoch)}.')
-        if not isinstance(self.trim, bool):
-            raise SchemaError(f"[source] trim must be true or false, not {quoted(self.trim)}.")
-
-    def _check_encoding(self) -> None:
-        try:
-            codec = codecs.lookup(self.encoding)
-        except (LookupError, TypeError, ValueError):
-            raise SchemaError(
-                f"[source] encoding {quoted(self.encoding)} is unknown. Common encodings are utf-8, latin-1, "
-                "cp1252 and utf-16."
-            ) from None
-        if not codec._is_text_encoding:
-            raise SchemaError(f"[source] encoding {quoted(self.encoding)} is not a text encoding.")
 
     @property
     def is_utf8(self) -> bool:
@@ -148,19 +133,14 @@ def separator_of(header: str) -> str:
 
 
 def _check_date_format(date_format: str) -> None:
-    directives = re.findall(r"%(.)", date_format)
+    directives, shown = re.findall(r"%(.)", date_format), f"[source] dates: {quoted(date_format)}"
     unknown = next((letter for letter in directives if letter not in DIRECTIVES), None)
     if unknown is not None or date_format.endswith("%"):
         known = " ".join(f"%{letter}" for letter in DIRECTIVES)
-        raise SchemaError(
-            f"[source] dates: {quoted(date_format)} has %{unknown or ''}, which is not one of {known}."
-        )
+        raise SchemaError(f"{shown} has %{unknown or ''}, which is not one of {known}.")
     twice = any(sum(directives.count(letter) for letter in same) > 1 for same in (*_SAME_PART, *"dMSp"))
     whole_day = all(any(letter in directives for letter in same) for same in ("Yy", "mb", "d"))
     if twice or not whole_day or ("I" in directives) != ("p" in directives):
-        raise SchemaError(
-            f"[source] dates: {quoted(date_format)} must contain year, month and day once each, "
-            f"{_DATE_EXAMPLE}."
-        )
+        raise SchemaError(f"{shown} must contain year, month and day once each, {_DATE_EXAMPLE}.")
     if ("M" in directives or "S" in directives) and not {"H", "I"} & set(directives):
-        raise SchemaError(f"[source] dates: {quoted(date_format)} has minutes without hours.")
+        raise SchemaError(f"{shown} has minutes without hours.")

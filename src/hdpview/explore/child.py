@@ -102,15 +102,12 @@ class Child:
             if self._process is None:
                 self._start()
 
-    def ask(self, method: str, *arguments: Any, seconds: float | None = None) -> Any:
-        """Call a method of the object. QueryError if it takes too much time or memory.
-
-        seconds: its limit; SECONDS by default.
-        """
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the object. QueryError if it takes too much time or memory."""
         with self._lock:
             if self._process is None:
                 self._start()
-            return self._exchange((method, arguments), SECONDS if seconds is None else seconds)
+            return self._exchange((method, arguments), SECONDS)
 
     def close(self) -> None:
         """End the process, even during a call."""

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from hdpview.domain import Attribute, Boolean, Datetime, Ordered
 from hdpview.pview import PView
-from hdpview.query.errors.ends import ONE_POINT, TEN_PERCENT
+from hdpview.query.errors.ends import ONE_POINT, TEN_PERCENT, Estimates
 from hdpview.query.evaluate import run
 from hdpview.query.interval.answers import Answer, answer, notes_on
 from hdpview.query.interval.groups import Groups
@@ -29,6 +29,7 @@ from hdpview.query.question.where import attribute_number, boxes_of, name_in_sql
 Json = dict[str, Any]
 _UNEQUAL = 1.25  # hours; months differ in length by less
 MAX_ROWS = 20_000  # of one result
+_LISTED = ("epsilon", "delta", "private", "n_components", "n_attributes", "estimated_records")
 
 
 class Statements:
@@ -38,35 +39,47 @@ class Statements:
         self._views = {name: PView.open(path) for name, path in paths.items()}
         for view in self._views.values():
             condition = f"{name_in_sql(view.schema.names[0])} IS NULL"
-            sql_answer(view, f"SELECT COUNT(*) FROM view WHERE {condition}", 0.95)
+            run(view, f"SELECT COUNT(*) FROM view WHERE {condition}")
 
-    def sql(self, view: str, sql: str, confidence: float) -> Json:
-        return sql_answer(self._views[view], sql, confidence)
+    def sql(self, name: str, sql: str, confidence: float) -> Json:
+        """The result of a statement, as `hdpview query --format json` prints it."""
+        view = self._views[name]
+        result = run(view, sql, confidence)
+        rows = result.to_rows()
+        return {
+            "columns": result.names,
+            "aggregates": list(result.aggregates),
+            "rows": [{key: _plain(value) for key, value in row.items()} for row in rows[:MAX_ROWS]],
+            "cut_off": len(rows) > MAX_ROWS,
+            "notes": list(result.notes),
+            "inferred": list(result.inferred),
+            "confidence": confidence,
+            **dict(zip(("epsilon", "delta"), map(float, view.manifest.total), strict=True)),
+        }
 
-    def table(self, view: str, sql: str, confidence: float, kind: str) -> bytes:
-        return table_file(self._views[view], sql, confidence, kind)
+    def table(self, name: str, sql: str, confidence: float, kind: str) -> bytes:
+        """The result of a statement with its intervals, as a CSV or Parquet file."""
+        table, target = run(self._views[name], sql, confidence).to_arrow(), pa.BufferOutputStream()
+        (pq.write_table if kind == "parquet" else pa_csv.write_csv)(table, target)
+        content: bytes = target.getvalue().to_pybytes()
+        return content
 
 
 def describe(name: str, view: PView) -> Json:
     """A view's entry in the list of views."""
     facts = view.info()
-    return {
-        "name": name,
-        **{
-            key: facts[key]
-            for key in ("epsilon", "delta", "private", "n_components", "n_attributes", "estimated_records")
-        },
-    }
+    return {"name": name, **{key: facts[key] for key in _LISTED}}
 
 
 def describe_schema(name: str, view: PView) -> Json:
     """Public facts about a view: its guarantee and budget, and its attributes with their values."""
-    facts = view.info()
-    facts.pop("attributes")
-    made_of = "block" if view.is_blocks else "component"
-    attributes = [_attribute(attribute) for attribute in view.schema]
-    words = {"usefulness": [TEN_PERCENT, ONE_POINT]}
-    return {"name": name, **facts, **words, "made_of": made_of, "attributes": attributes}
+    return {
+        "name": name,
+        **view.info(),
+        "usefulness": [TEN_PERCENT, ONE_POINT],
+        "made_of": "block" if view.is_blocks else "component",
+        "attributes": [_attribute(attribute) for attribute in view.schema],
+    }
 
 
 def _attribute(attribute: Attribute) -> Json:
@@ -92,22 +105,6 @@ def _attribute(attribute: Attribute) -> Json:
     return described
 
 
-def sql_answer(view: PView, sql: str, confidence: float) -> Json:
-    """The result of a statement, as `hdpview query --format json` prints it."""
-    result = run(view, sql, confidence)
-    rows = result.to_rows()
-    return {
-        "columns": result.names,
-        "aggregates": list(result.aggregates),
-        "rows": [{key: _plain(value) for key, value in row.items()} for row in rows[:MAX_ROWS]],
-        "cut_off": len(rows) > MAX_ROWS,
-        "notes": list(result.notes),
-        "inferred": list(result.inferred),
-        "confidence": confidence,
-        **dict(zip(("epsilon", "delta"), map(float, view.manifest.total), strict=True)),
-    }
-
-
 def histogram_answer(
     view: PView,
     where: str | None,
@@ -121,7 +118,6 @@ def histogram_answer(
     attributes in the condition.
     """
     boxes = boxes_of(where, view.schema)
-    filtered = sorted({a for box in boxes for a in box})
     wanted = view.schema.names if attributes is None else list(dict.fromkeys(attributes))
     charts = histograms(view, where, [name for name in wanted if name not in own], confidence=confidence)
     for name, condition in own.items():
@@ -131,14 +127,11 @@ def histogram_answer(
     by_name = {each.attribute.name: _histogram(each) for each in charts}
     if shares:
         for name, chart in by_name.items():
-            span = value_shares(view, name, own.get(name, where), confidence)
-            chart["share"] = {
-                key: list(map(_plain, column.tolist())) for key, column in span._asdict().items()
-            }
+            chart["share"] = _ends(value_shares(view, name, own.get(name, where), confidence))
     return {
         "count": _answer(answer(view, [boxes], confidence)[0]),
         "histograms": by_name,
-        "filtered": [view.schema.names[a] for a in filtered],
+        "filtered": [view.schema.names[a] for a in sorted({a for box in boxes for a in box})],
         "confidence": confidence,
     }
 
@@ -156,25 +149,12 @@ def pair_answer(view: PView, where: str | None, first: str, second: str, confide
     numbers = two_attribute_numbers(first, second, view.schema)
     boxes = boxes_of(where, view.schema)
     groups = Groups(view, boxes, numbers)
-    span = groups.counts(confidence)
     answer: Json = {"notes": list(notes_on(boxes, view.schema))}
-    for key, column in zip(("estimate", "lower", "upper"), span, strict=True):
+    for key, column in groups.counts(confidence)._asdict().items():
         grid = np.zeros(groups.shape)
         grid.reshape(-1)[groups.cells] = column
         answer[key] = grid.round(2).tolist()
     return answer
-
-
-def table_file(view: PView, sql: str, confidence: float, kind: str) -> bytes:
-    """The result of a statement with its intervals, as a CSV or Parquet file."""
-    table = run(view, sql, confidence).to_arrow()
-    target = pa.BufferOutputStream()
-    if kind == "parquet":
-        pq.write_table(table, target)
-    else:
-        pa_csv.write_csv(table, target)
-    content: bytes = target.getvalue().to_pybytes()
-    return content
 
 
 def compare_answer(view: PView, first: str | None, second: str | None, confidence: float) -> Json:
@@ -202,10 +182,12 @@ def shares_answer(
         ends = compare_shares(view, attribute, first, second, confidence)
     except FilteredItselfError as problem:
         return {"reason": str(problem)}
-    return {
-        key: {end: [_plain(value) for value in column.tolist()] for end, column in span._asdict().items()}
-        for key, span in (("first", ends.first), ("second", ends.second), ("difference", ends.difference))
-    }
+    return {key: _ends(getattr(ends, key)) for key in ("first", "second", "difference")}
+
+
+def _ends(estimates: Estimates) -> Json:
+    """Estimates and the ends of their intervals as lists."""
+    return {key: list(map(_plain, column.tolist())) for key, column in estimates._asdict().items()}
 
 
 def _answer(answer: Answer) -> Json:

@@ -32,7 +32,7 @@ from hdpview.errors import HdpviewError, QueryError, unknown_name
 from hdpview.explore import page_answers as answers
 from hdpview.explore.cache import LruCache
 from hdpview.explore.child import Pool
-from hdpview.explore.publish import page_content
+from hdpview.explore.publish import compact_json, page_content
 from hdpview.pview import PView
 
 # Host names of this machine in requests.
@@ -203,13 +203,9 @@ class _Answerer:
         key = (work.__name__, name, json.dumps(fields))
         body = self._recent.get(key)
         if body is None:
-            body = await self.computed(lambda: _as_json(work(view, **fields)))
+            body = await self.computed(lambda: compact_json(work(view, **fields)).encode())
             self._recent.keep(key, body, len(body))
         return Response(body, media_type="application/json")
-
-
-def _as_json(answer: Any) -> bytes:
-    return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()
 
 
 def refuse_in_words(app: FastAPI) -> None:
@@ -306,11 +302,8 @@ def _add_statements(app: FastAPI, answerer: _Answerer) -> None:
             answerer.statements.ask, "table", name, asked.sql, asked.confidence, asked.format
         )
         kind = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[asked.format]
-        return Response(
-            body,
-            media_type=kind,
-            headers={"Content-Disposition": f'attachment; filename="result.{asked.format}"'},
-        )
+        place = {"Content-Disposition": f'attachment; filename="result.{asked.format}"'}
+        return Response(body, media_type=kind, headers=place)
 
 
 class Guard:
@@ -336,7 +329,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refusal = _refusal(request, self._token, self._cookie_name, self._max_body_bytes)
+        refusal = self._refusal(request)
         cookie = self._token if refusal is None and request.query_params.get("token") else None
 
         async def send_with_headers(message: Message) -> None:
@@ -350,17 +343,20 @@ class Guard:
 
         await (refusal or self._app)(scope, receive, send_with_headers)
 
-
-def _refusal(request: Request, token: str | None, cookie_name: str, max_body_bytes: int) -> Response | None:
-    """The reason to refuse a request; None if there is none."""
-    size = request.headers.get("content-length", "0")
-    is_chunked = "chunked" in request.headers.get("transfer-encoding", "")
-    if is_chunked or not size.isdigit() or int(size) > max_body_bytes:
-        return _refused(413, f"Requests must state their length; the limit is {max_body_bytes:,} bytes.")
-    if token is None:
-        return None
-    header = request.headers.get("authorization", "").removeprefix("Bearer ")
-    given = request.query_params.get("token") or unquote(request.cookies.get(cookie_name, "")) or header
-    if hmac.compare_digest(given.encode(), token.encode()):
-        return None
-    return _refused(401, "This page needs its access token: open the link printed when the server started.")
+    def _refusal(self, request: Request) -> Response | None:
+        """The reason to refuse a request; None if there is none."""
+        headers, most = request.headers, self._max_body_bytes
+        size, is_chunked = (
+            headers.get("content-length", "0"),
+            "chunked" in headers.get("transfer-encoding", ""),
+        )
+        if is_chunked or not size.isdigit() or int(size) > most:
+            return _refused(413, f"Requests must state their length; the limit is {most:,} bytes.")
+        cookie = unquote(request.cookies.get(self._cookie_name, ""))
+        header = headers.get("authorization", "").removeprefix("Bearer ")
+        given = request.query_params.get("token") or cookie or header
+        if self._token is None or hmac.compare_digest(given.encode(), self._token.encode()):
+            return None
+        return _refused(
+            401, "This page needs its access token: open the link printed when the server started."
+        )

@@ -59,16 +59,16 @@ def page(view: PView, name: str) -> str:
     card = view.privacy_card()
     facts = {"checksum": checksum_of(view), "card": card.sections, "title": card.title}
     texts = {
-        "content": _json(page_content(view, name)),
+        "content": compact_json(page_content(view, name)),
         "engine": _script("worker"),
-        "facts": _json(facts),
+        "facts": compact_json(facts),
         "style": _asset("style.css"),
         "app": _script("app"),
     }
     data = [f'<script type="text/plain" id="{key}">{_zipped(text)}</script>' for key, text in texts.items()]
+    charset = '<meta charset="utf-8" />'
     replaced = {
-        '<meta charset="utf-8" />': '<meta charset="utf-8" />\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}" />',
+        charset: f'{charset}\n<meta http-equiv="Content-Security-Policy" content="{policy}" />',
         "<title>hdpview explorer</title>": f"<title>{html.escape(name)} – hdpview</title>",
         '<link rel="stylesheet" href="style.css" />': "",
         '<script type="module" src="app.js"></script>': "",
@@ -109,23 +109,16 @@ def _axis(attribute: Attribute) -> Json:
 
 
 def _part(part: ViewPart) -> Json:
-    components = part.components
-    if isinstance(components, Blocks):
-        return _blocks(components, list(part.quality.factors))
-    return _mixture(components, part)
-
-
-def _blocks(blocks: Blocks, factors: list[float]) -> Json:
-    bounds = [
-        {"lower": _packed(blocks.lower[:, a]), "upper": _packed(blocks.upper[:, a])}
-        for a in range(len(blocks.sizes))
-    ]
+    blocks = part.components
+    if not isinstance(blocks, Blocks):
+        return _mixture(blocks, part)
+    ends = {"lower": blocks.lower.T, "upper": blocks.upper.T}
     return {
-        "bounds": bounds,
+        "bounds": [{key: _packed(codes[a]) for key, codes in ends.items()} for a in range(len(blocks.sizes))],
         "weight": _packed(blocks.weight),
         "noisy": _packed(blocks.noisy_counts.astype(np.float64)),
         "noiseVariance": NoiseLaw(blocks.noise_scale).variance,
-        "factors": factors,
+        "factors": list(part.quality.factors),
     }
 
 
@@ -198,5 +191,6 @@ def _zipped(text: str) -> str:
     return (np.packbits(rows, axis=1) >> 1).tobytes().decode("ascii").translate(_MOVED)
 
 
-def _json(content: Mapping[str, Any]) -> str:
+def compact_json(content: Mapping[str, Any]) -> str:
+    """JSON without spaces; NaN and infinity are errors."""
     return json.dumps(content, separators=(",", ":"), allow_nan=False)

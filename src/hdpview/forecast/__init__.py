@@ -56,9 +56,7 @@ def estimate(
     if isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 1:
         raise DataError(f"n_rows must be a whole number of at least 1, not {n_rows!r}.")
     if (epsilon is None) == (error is None):
-        raise BudgetError(
-            "Give either epsilon, the budget, or error, the root mean square error that you want."
-        )
+        raise BudgetError("Give either epsilon, the budget, or error, the root mean square error you want.")
     check_schema(schema)
     if error is not None and not (isinstance(error, (int, float)) and error > 0):
         raise BudgetError(f"error must be a number of records above 0, not {error!r}.")

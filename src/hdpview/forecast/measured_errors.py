@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 from numpy.random import Generator
@@ -16,7 +17,6 @@ from hdpview.counts.contributions import Contributions
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Schema
 from hdpview.domain.table_shapes import CodeBoxes
-from hdpview.forecast.sample_questions import draw_cells, draw_ranges, draw_single_ranges
 from hdpview.methods import Method
 from hdpview.privacy.exact import unprotected
 from hdpview.privacy.randomness import Randomness
@@ -59,7 +59,7 @@ def measure(
 
     kinds: of questions, among COUNTS and RELATIONS.
     """
-    builds = [_measure_one(table, epsilon, method, kinds, i, limits) for i in range(n_builds)]
+    builds = [_measure_one(table, epsilon, method, kinds, limits, i) for i in range(n_builds)]
     return {what: statistics.fmean(build[what] ** 2 for build in builds) ** 0.5 for what in builds[0]}
 
 
@@ -68,8 +68,8 @@ def _measure_one(
     epsilon: Fraction,
     method: Method,
     kinds: Sequence[str],
-    number: int,
     limits: Contributions,
+    number: int,
 ) -> Measured:
     started = time.process_time()  # a busy machine must not prolong the forecast
     # The data are invented, so a fixed key is safe; budgets then compare on equal terms.
@@ -90,13 +90,11 @@ def _measure_one(
 
 
 def _count_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -> float:
-    n_attributes = COUNTS[kind]
-    if kind.startswith("cell"):
-        boxes = draw_cells(schema.sizes, n_attributes, _N_QUESTIONS, rng)
-    elif n_attributes == 1:
-        boxes = draw_single_ranges(schema.sizes, _N_QUESTIONS, rng)
-    else:
-        boxes = draw_ranges(schema.sizes, n_attributes, _N_QUESTIONS, rng)
+    draw, n = draw_cells if kind.startswith("cell") else draw_ranges, _N_QUESTIONS
+    is_single = COUNTS[kind] == 1
+    boxes = (
+        draw_single_ranges(schema.sizes, n, rng) if is_single else draw(schema.sizes, COUNTS[kind], n, rng)
+    )
     estimated, exact_counts = answer(boxes)
     return float(np.sqrt(((estimated - exact_counts) ** 2).mean()))
 
@@ -114,7 +112,7 @@ def _relation_error(kind: str, schema: Schema, rng: Generator, answer: Answer) -
     parts = [_parts(int(size)) for size in sizes[:, 1]]
     lower, upper, pair, place = [], [], [], []
     for i, (starts, ends) in enumerate(parts):
-        first, last = _parts(int(sizes[i, 0]))[0][groups[i]], _parts(int(sizes[i, 0]))[1][groups[i]]
+        first, last = (side[groups[i]] for side in _parts(int(sizes[i, 0])))
         lower += [(first, start) for start in starts]
         upper += [(last, end) for end in ends]
         pair += [i] * len(starts)
@@ -135,3 +133,34 @@ def _parts(size: int) -> tuple[list[int], list[int]]:
     """Bounds of up to eight ranges of codes of about equal length."""
     ends = [size * (i + 1) // min(size, _N_RANGES) for i in range(min(size, _N_RANGES))]
     return [0, *ends[:-1]], ends
+
+
+def draw_single_ranges(sizes: Sequence[int], n: int, rng: Generator) -> CodeBoxes:
+    """Ranges of single attributes, uniform among all of them."""
+    width = np.array(sizes, dtype=np.int64)
+    weight = width * (width + 1) / 2.0
+    attribute = rng.choice(len(sizes), (n, 1), p=weight / weight.sum())
+    size = width[attribute]
+    ends = rng.integers(0, size + 1, (n, 2))
+    while (empty := ends[:, 0] == ends[:, 1]).any():
+        ends[empty] = rng.integers(0, size[empty] + 1, (int(empty.sum()), 2))
+    ends = np.sort(ends, axis=1)
+    return CodeBoxes(attribute, ends[:, :1], ends[:, 1:])
+
+
+def draw_ranges(sizes: Sequence[int], n_attributes: int, n: int, rng: Generator) -> CodeBoxes:
+    """Ranges of random attributes between two random codes of each."""
+    width = np.array(sizes, dtype=np.int64)
+    attribute = np.argsort(rng.random((n, len(sizes))), axis=1)[:, :n_attributes]
+    ends = np.sort(rng.integers(0, width[attribute][..., None], (n, n_attributes, 2)), axis=2)
+    return CodeBoxes(attribute, ends[..., 0], ends[..., 1] + 1)
+
+
+def draw_cells(sizes: Sequence[int], n_attributes: int, n: int, rng: Generator) -> CodeBoxes:
+    """Cells of tables of the given number of attributes, uniform among all of them."""
+    width = np.array(sizes, dtype=np.int64)
+    sets = np.array(list(combinations(range(len(sizes)), n_attributes)), dtype=np.int64)
+    weight = width[sets].astype(np.float64).prod(axis=1)
+    attribute = sets[rng.choice(len(sets), n, p=weight / weight.sum())]
+    code = rng.integers(0, width[attribute])
+    return CodeBoxes(attribute, code, code + 1)

@@ -19,8 +19,7 @@ from hdpview.methods.mixture import Mixture
 from hdpview.methods.mixture.bins import axes_of
 from hdpview.methods.mixture.plan import TOTAL_SHARE, Planner, share_of_histograms
 from hdpview.methods.protocol import delta_of
-from hdpview.privacy.noise import Noise
-from hdpview.privacy.zcdp import rho_of
+from hdpview.privacy.noise import Noise, rho_of
 
 # In pixels: the width and height of a group's panel and the radius of its circle; and panels per row.
 _WIDTH = 170

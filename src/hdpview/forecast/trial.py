@@ -77,8 +77,7 @@ class Trial:
 
     def run(self, epsilon: Fraction, done: float = 0.0, part: float = 1.0) -> Estimate:
         """Forecast for this budget. done, part: shares of the work before this run and in it."""
-        reason = self.method.why_infeasible(self.schema, float(epsilon / self.limits.max_rows))
-        if reason is not None:
+        if reason := self.method.why_infeasible(self.schema, float(epsilon / self.limits.max_rows)):
             raise MethodError(reason)
         share, measured = self._share(epsilon), []
         for i, table in enumerate(self.tables):
@@ -86,13 +85,10 @@ class Trial:
             measured.append(self._of_one(table, share))
         grown, width = self._grown(measured, share), len(self.schema) / self.n_at_once
         typical = {what: statistics.median(each[what] for each in grown) for what in grown[0]}
-        spreads = {
-            kind: _spread([each[kind] for each in grown], kind, width)
-            for kind in (*self.kinds, *self.relations)
-        }
-        rows_bytes = (
-            self.n_rows * (len(self.schema) * code_type(self.schema)().itemsize + 8) * _BYTES_PER_CELL
-        )
+        kinds = (*self.kinds, *self.relations)
+        spreads = {kind: _spread([each[kind] for each in grown], kind, width) for kind in kinds}
+        row_bytes = len(self.schema) * code_type(self.schema)().itemsize + 8
+        rows_bytes = self.n_rows * row_bytes * _BYTES_PER_CELL
         if self.method.reads == "tables":
             rows_bytes = min(rows_bytes, _MOST_BYTES_OF_TABLES)
         return Estimate(

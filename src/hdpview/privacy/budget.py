@@ -21,10 +21,9 @@ def exact_epsilon(epsilon: float | str | Fraction) -> Fraction:
     """Read ε as the exact fraction that was meant: 0.1 is one tenth."""
     exact = _exact(epsilon)
     if exact is None or not _LEAST_EPSILON <= exact <= _MOST_EPSILON:
-        raise BudgetError(
-            f"epsilon must be a positive number such as 1.0, not {quoted(epsilon)}. "
-            f"Smaller values protect more; 0.1 to 2 is usual, {_LEAST_EPSILON:g} to {_MOST_EPSILON:g} valid."
-        )
+        usual = f"0.1 to 2 is usual, {_LEAST_EPSILON:g} to {_MOST_EPSILON:g} valid"
+        wrong = f"epsilon must be a positive number such as 1.0, not {quoted(epsilon)}"
+        raise BudgetError(f"{wrong}. Smaller values protect more; {usual}.")
     return exact
 
 
@@ -32,9 +31,9 @@ def exact_delta(delta: float | str | Fraction) -> Fraction:
     """Read δ as the exact fraction that was meant; 0 for pure differential privacy."""
     exact = _exact(delta)
     if exact is None or not 0 <= exact <= _MOST_DELTA:
+        small = "a small number such as 1e-9, far below one over the number of records"
         raise BudgetError(
-            "delta must be 0, or a small number such as 1e-9, far below one over the number of records, not "
-            f"{quoted(delta)}. {float(_MOST_DELTA):g} is the most."
+            f"delta must be 0, or {small}, not {quoted(delta)}. {float(_MOST_DELTA):g} is the most."
         )
     return exact
 

@@ -101,20 +101,18 @@ class Checkpoint(Outcomes):
 def is_of(path: Path, order: dict[str, Any]) -> bool:
     """Whether a file holds outcomes for this order."""
     first = _first_line(order)
-    try:
-        with path.open("rb") as file:
-            return file.read(len(first)) == first
-    except OSError:
-        return False
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(len(first)) == first
+    return False
 
 
 def _lock(file: int) -> None:
     """Lock a file until it is closed or the process ends. Raises an OSError if another process holds it."""
-    try:
+    # Windows has no such locks: nothing stops two processes from resuming one build.
+    with contextlib.suppress(ImportError):
         import fcntl
-    except ImportError:  # Windows has no such locks: nothing stops two processes from resuming one build
-        return
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _first_line(order: dict[str, Any]) -> bytes:

@@ -143,10 +143,8 @@ class Ledger:
             spent = _spent(_charges(con, _checked(table)))
             for what, limit, used in zip(("epsilon", "delta"), (epsilon, delta), spent, strict=True):
                 if limit is not None and used > limit:
-                    raise BudgetError(
-                        f"{_shown(used)} of {what} has already been spent on {table!r}; its limit cannot be "
-                        f"{_shown(limit)}."
-                    )
+                    already = f"{_shown(used)} of {what} has already been spent on {table!r}"
+                    raise BudgetError(f"{already}; its limit cannot be {_shown(limit)}.")
             con.execute("DELETE FROM limits WHERE table_key(name) = table_key(?)", (table,))
             row = (table, str(epsilon), None if delta is None else str(delta))
             con.execute("INSERT INTO limits VALUES (?, ?, ?)", row)
@@ -275,15 +273,11 @@ class Ledger:
             return of_order[-1]
         left = [charge for charge in self.charges(table) if self._place_of(charge.id).exists()]
         if not left:
-            raise BudgetError(
-                f"The ledger {str(self.path)!r} has no interrupted charge on {table!r} to resume. Leave out "
-                "--resume (resume=True)."
-            )
+            nothing = f"The ledger {str(self.path)!r} has no interrupted charge on {table!r} to resume."
+            raise BudgetError(f"{nothing} Leave out --resume (resume=True).")
         listed = ", ".join(f"charge {charge.id}: {charge.purpose}" for charge in left)
-        raise BudgetError(
-            f"The interrupted work on {table!r} has another schema, method, budget or privacy unit "
-            f"({listed}). Resume it with the same arguments."
-        )
+        other = f"has another schema, method, budget or privacy unit ({listed})"
+        raise BudgetError(f"The interrupted work on {table!r} {other}. Resume it with the same arguments.")
 
     def _place_of(self, number: int) -> Path:
         ledger = self.path.resolve()  # a link to it may lie elsewhere
@@ -315,14 +309,14 @@ class Ledger:
                 _prepare(con, self.path)
                 yield con
         except sqlite3.Error as problem:
-            raise BudgetError(
-                f"Cannot use the ledger {str(self.path)!r} ({problem}). Nothing more was spent than it shows."
-            ) from None
+            use = f"Cannot use the ledger {str(self.path)!r} ({problem})"
+            raise BudgetError(f"{use}. Nothing more was spent than it shows.") from None
         except OSError as problem:
-            raise BudgetError(
-                f"Cannot open the ledger {str(self.path)!r}: {problem.strerror or problem}. Name another "
-                f"file (ledger=, --ledger or {LEDGER_VARIABLE}), or use none (ledger=False, --no-ledger)."
-            ) from None
+            way_out = (
+                f"Name another (ledger=, --ledger or {LEDGER_VARIABLE}), or none (ledger=False, --no-ledger)"
+            )
+            opening = f"Cannot open the ledger {str(self.path)!r}: {problem.strerror or problem}"
+            raise BudgetError(f"{opening}. {way_out}.") from None
 
 
 def ledger_for(source: Any, table: str | None = None) -> Path | None:
@@ -445,10 +439,10 @@ def _refuse_beyond_limit(con: sqlite3.Connection, table: str, epsilon: Fraction,
     for what, wanted, limit, own in terms:
         if limit is not None and wanted > 0 and wanted > limit - own:
             how = f"limit {table} EPSILON" + (" --delta DELTA" if what == "delta" else "")
+            left = f"{_shown(limit - own)} of {_shown(limit)}"
             raise BudgetError(
-                f"{what} {_shown(wanted)} is more than is left for {table!r}: {_shown(limit - own)} of "
-                f"{_shown(limit)}. Spend at most that, or raise the limit with hdpview ledger {how} if your "
-                "rules allow it."
+                f"{what} {_shown(wanted)} is more than is left for {table!r}: {left}. Spend at most that, or "
+                f"raise the limit with hdpview ledger {how} if your rules allow it."
             )
 
 

@@ -24,9 +24,8 @@ from hdpview.errors import BudgetError
 from hdpview.privacy.choice import choose as _choose
 from hdpview.privacy.exact import MOST_RECORDS, Exact
 from hdpview.privacy.gradual import finer_noise
-from hdpview.privacy.noise import Law, Noise, laplace_scale
+from hdpview.privacy.noise import Law, Noise, delta_of_one_record, laplace_scale, rho_of
 from hdpview.privacy.randomness import Randomness, Uniform, draw_many
-from hdpview.privacy.zcdp import delta_of_one_record, rho_of
 from hdpview.progress import Progress, silent
 
 Integers = NDArray[np.int64]

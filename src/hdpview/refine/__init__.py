@@ -15,8 +15,7 @@ from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.mechanism import NOTHING, Mechanism
 from hdpview.privacy.randomness import Randomness
 from hdpview.pview import PView
-from hdpview.refine.leaves import FinerCounts
-from hdpview.refine.tables import Refinement
+from hdpview.refine.tables import FinerCounts, Refinement
 from hdpview.view.blocks import Blocks
 from hdpview.view.manifest import Manifest, Spending, check_writable
 from hdpview.wishes import Wishes
@@ -87,10 +86,8 @@ def refinement_of(view: PView, focus: Sequence[Any]) -> Refinement | FinerCounts
         raise MethodError("A merged view cannot be refined. Refine its parts, and merge them again.")
     if isinstance(part.components, Blocks):
         if focus:
-            raise MethodError(
-                "A view by the paper's method cannot have a focus: its blocks were cut when it was built. "
-                "Omit focus to reduce the noise on their counts."
-            )
+            why = "its blocks were cut when it was built. Omit focus to reduce the noise on their counts."
+            raise MethodError(f"A view by the paper's method cannot have a focus: {why}")
         return FinerCounts(part.components, part.fingerprint())
     gaussian = sum((each.epsilon for each in manifest.spending if each.delta), Fraction(0)), manifest.delta
     groups: Any = tuple(dict.fromkeys(each if isinstance(each, str) else tuple(each) for each in focus))
@@ -105,10 +102,9 @@ def _check_ledger(manifest: Manifest, source: Any, options: dict[str, Any]) -> N
     randomness = Randomness.fresh() if key is None else Randomness.from_test_key(key)
     charged = ledger_of(source, options.get("ledger"), options["table"], randomness.is_test)
     if charged is not None and charged.ledger.spent(charged.table) < (manifest.spent_on_table or 0):
-        raise BudgetError(
-            f"The ledger {str(charged.ledger.path)!r} shows less epsilon spent on {charged.table!r} than "
-            "after the build of this view. Name the ledger of that build (ledger=, --ledger) and its table."
-        )
+        ledger = f"The ledger {str(charged.ledger.path)!r} shows less epsilon spent on {charged.table!r}"
+        way_out = "Name the ledger of that build (ledger=, --ledger) and its table."
+        raise BudgetError(f"{ledger} than after the build of this view. {way_out}")
     if manifest.privacy_unit == EACH_ROW_UNIT:
         return
     nobody = tuple(options.get("no_person", ()))
@@ -124,12 +120,12 @@ def _check_ledger(manifest: Manifest, source: Any, options: dict[str, Any]) -> N
 
 def _added_up(before: Manifest, after: Manifest) -> Manifest:
     """The manifest of the refined view, with the sum of both budgets and the facts of the new view."""
-    spending = {(each.purpose, each.times): each for each in before.spending}
-    for each in after.spending:
-        earlier = spending.get((each.purpose, each.times), Spending(each.purpose, Fraction(0), each.times))
-        spending[each.purpose, each.times] = replace(
-            earlier, epsilon=earlier.epsilon + each.epsilon, delta=earlier.delta + each.delta
-        )
+    spending: dict[tuple[str, int], Spending] = {}
+    for each in (*before.spending, *after.spending):
+        key = each.purpose, each.times
+        earlier = spending.get(key, Spending(each.purpose, Fraction(0), each.times))
+        epsilon, delta = earlier.epsilon + each.epsilon, earlier.delta + each.delta
+        spending[key] = replace(earlier, epsilon=epsilon, delta=delta)
     return replace(
         after,
         epsilon=before.epsilon + after.epsilon,

@@ -16,15 +16,16 @@ import numpy as np
 
 from hdpview.counts.exact_statistics import Counts
 from hdpview.domain import Schema
-from hdpview.domain.table_shapes import TableShape
+from hdpview.domain.table_shapes import CodeBoxes, TableShape
 from hdpview.methods.mixture import Mixture, MixtureBuild
 from hdpview.methods.mixture.bins import Axis, axes_of
 from hdpview.methods.mixture.measure import Measured, Measurements, measure
 from hdpview.methods.mixture.plan import Planner, split
-from hdpview.methods.protocol import Engine, Progress, ViewRelease
+from hdpview.methods.protocol import Engine, Method, Progress, ViewRelease
 from hdpview.privacy.exact import Exact
 from hdpview.privacy.mechanism import NOTHING, Mechanism
-from hdpview.privacy.noise import Noise
+from hdpview.privacy.noise import Noise, laplace_scale
+from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewPart
 from hdpview.view.mixture import Mixture as Components
 from hdpview.view.released_tables import Table
@@ -66,10 +67,8 @@ class Refinement(Mixture):
         amounts, shapes, each = self._plan(counts.schema, build.whole, build.rng)
         build.progress(None, "adding up tables")
         exact_tables = counts.exact_tables([table.shape for table in self.tables], build.progress)
-        refined = [
-            _refined(mechanism, i, *arguments)
-            for i, arguments in enumerate(zip(exact_tables, self.tables, amounts, strict=True))
-        ]
+        parts = enumerate(zip(exact_tables, self.tables, amounts, strict=True))
+        refined = [_refined(mechanism, i, *arguments) for i, arguments in parts]
         measured = _measurements(build.axes, refined)
         if shapes:
             build.measure("tables of several attributes", shapes, [each] * len(shapes), measured)
@@ -80,7 +79,8 @@ class Refinement(Mixture):
         """The part as it would be after refining: the remaining noise, and counts expected from the view."""
         assert isinstance(part.components, Components)
         amounts, new, each = self._plan(schema, whole, np.random.default_rng(0))
-        noises = [_noise(table, amount) for table, amount in zip(self.tables, amounts, strict=True)]
+        pairs = zip(self.tables, amounts, strict=True)
+        noises = [Noise(table.noise, Fraction(_amount(table)) + amount) for table, amount in pairs]
         noises += [Noise(whole.law, each)] * len(new)
         tables = []
         for shape, noise in zip([*(table.shape for table in self.tables), *new], noises, strict=True):
@@ -127,20 +127,14 @@ def why_not_these(pairs: Sequence[tuple[Exact, np.ndarray, float]]) -> str | Non
     if all(Mechanism.could_have_released(*pair) for pair in pairs):
         return None
     return (
-        "This is not the table that the view was built from, or it has changed since. Refine a view with "
-        "the same table. For a newer table, build a new view, and merge both if nobody is in both; see "
-        "docs/how-to/yearly.md."
+        "This is not the table that the view was built from, or it has changed since. For a newer table, "
+        "build a new view, and merge both if nobody is in both; see docs/how-to/yearly.md."
     )
 
 
 def _amount(table: Table) -> float:
     """The budget spent on a table: ε for Laplace noise, ρ for Gaussian noise."""
     return 1 / table.scale if table.noise == "laplace" else 1 / (2 * table.scale**2)
-
-
-def _noise(table: Table, amount: Fraction) -> Noise:
-    """The noise of a table after spending `amount` more on it."""
-    return Noise(table.noise, Fraction(_amount(table)) + amount)
 
 
 def _measurements(axes: tuple[Axis, ...], tables: Sequence[Measured]) -> Measurements:
@@ -162,3 +156,37 @@ def _refined(mechanism: Mechanism, i: int, exact: Exact, table: Table, amount: F
     counts = mechanism.refined(f"{heading}: {i}", exact, table.counts, table.scale, amount)
     noise = Noise("laplace", 1 / Fraction(table.scale) + amount)
     return Measured(Table(table.shape, counts, "laplace", noise.scale), noise.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class FinerCounts(Method):
+    """Measures the blocks of a view again, with less noise. [P17]
+
+    Blocks tile the domain, so a record counts in one of them, and each count gets the whole budget. No block
+    is cut again: the cuts were decided with the budget of the build.
+    """
+
+    name = "hdpview"
+    makes_views = True
+    supports_spark = True
+    reads = "tables"
+    blocks: Blocks = field(repr=False)
+    refined_view: str = ""
+
+    def why_not_this_table(self, counts: Counts) -> str | None:
+        return why_not_these([(self._exact(counts), self.blocks.noisy_counts, self.blocks.noise_scale)])
+
+    def release(
+        self, counts: Counts, mechanism: Mechanism, engine: Engine, progress: Progress | None = None
+    ) -> ViewRelease:
+        noisy, scale, amount = self.blocks.noisy_counts, self.blocks.noise_scale, mechanism.total
+        exact = self._exact(counts, progress)
+        finer = mechanism.refined("less noise on counts", exact, noisy, scale, amount)
+        less = laplace_scale(1 / Fraction(scale) + amount)
+        return ViewRelease(replace(self.blocks, noisy_counts=finer, noise_scale=less))
+
+    def _exact(self, counts: Counts, progress: Progress | None = None) -> Exact:
+        lower, upper = self.blocks.lower.astype(np.int64), self.blocks.upper.astype(np.int64)
+        attribute = np.tile(np.arange(lower.shape[1]), (len(lower), 1))
+        # Blocks tile the domain, which is checked when a file is read, so a record is in one of them.
+        return counts.exact_box_counts(CodeBoxes(attribute, lower, upper), progress).apart()

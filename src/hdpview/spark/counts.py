@@ -42,9 +42,8 @@ from hdpview.errors import DataError
 from hdpview.privacy.exact import MOST_RECORDS
 from hdpview.progress import Progress
 from hdpview.spark import tasks
-from hdpview.spark.jobs import run_job, sums_by_slot
 from hdpview.spark.open_table import SparkTable, open_on_spark
-from hdpview.spark.session import RDD, DataFrame, Session, spark_session
+from hdpview.spark.session import RDD, DataFrame, Session, run_job, spark_session, sums_by_slot
 
 CHANGED = "The table changed while it was being read. Build from a copy that does not change."
 
@@ -171,13 +170,9 @@ def _by_person(table: SparkTable, schema: Schema, options: ReadOptions) -> Spark
 def _opened(session: Session, source: Any, schema: Schema, options: ReadOptions) -> Iterator[SparkTable]:
     """The table, once its columns fit the schema."""
     wanted, limits = options.wanted(schema), options.limits
+    opened = open_on_spark(session, source, wanted, schema.source, limits.columns)
     with ExitStack() as stack:
-        table = quoting_no_value(
-            source,
-            lambda: stack.enter_context(
-                open_on_spark(session, source, wanted, schema.source, limits.columns)
-            ),
-        )
+        table = quoting_no_value(source, lambda: stack.enter_context(opened))
         check_columns(table.types, schema)
         limits.check(table.types)
         yield table

@@ -28,7 +28,7 @@ from hdpview.partition.top import Top
 from hdpview.progress import Progress
 from hdpview.spark import tasks
 from hdpview.spark.counts import CHANGED, DistributedCounts
-from hdpview.spark.jobs import run_job, sums_by_slot
+from hdpview.spark.session import run_job, sums_by_slot
 
 Integers = NDArray[np.int64]
 

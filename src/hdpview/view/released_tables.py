@@ -54,7 +54,7 @@ def pairs_inside(tables: Sequence[Table]) -> list[Table]:
             attributes = tuple(table.attributes[i] for i in places)
             if attributes not in measured:
                 inside = margin(table, places)
-                best[attributes] = min(inside, best.get(attributes, inside), key=lambda each: each.scale)
+                best[attributes] = min(best.get(attributes, inside), inside, key=lambda each: each.scale)
     return list(best.values())
 
 

@@ -34,7 +34,7 @@ def import_description(
     """
     if kind is not None and kind not in KINDS:
         raise SchemaError(unknown_name("kind of description", kind, KINDS, "The kinds are"))
-    draft = _read(Path(place), kind, table).only(columns, exclude, SchemaError)
+    draft = _read(Path(place), kind, table).only(columns, exclude)
     if not draft.columns:
         raise SchemaError(f"{place!r} describes no columns.")
     remark = f"Columns, types and bounds come from {Path(place).name}."
@@ -42,8 +42,14 @@ def import_description(
 
 
 def _read(path: Path, kind: str | None, table: str | None) -> Draft:
-    suffix = path.suffix.lower()
-    content = _content(path)
+    name, suffix = path.name, path.suffix.lower()
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise SchemaError(f"{name!r} is larger than {_MAX_BYTES // 1_000_000} MB; is it a description?")
+        content = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it must be a text file in UTF-8"
+        raise SchemaError(f"Cannot read {str(path)!r}: {reason}.") from None
     if kind == "sql" or (kind is None and suffix in (".sql", ".ddl")):
         return sql.from_text(content, table)
     if kind == "redcap" or (kind is None and suffix in (".csv", ".tsv")):
@@ -51,41 +57,24 @@ def _read(path: Path, kind: str | None, table: str | None) -> Draft:
     described = _parsed(path, content)
     if kind == "frictionless" or frictionless.is_description(described):
         return frictionless.from_description(described, table)
-    raise SchemaError(
-        f"{path.name!r} is not a description that hdpview can read. Name its kind: --kind "
-        f"{' | '.join(KINDS)}."
-    )
-
-
-def _content(path: Path) -> str:
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise SchemaError(
-                f"{path.name!r} is larger than {_MAX_BYTES // 1_000_000} MB; is it a description?"
-            )
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeError) as problem:
-        reason = getattr(problem, "strerror", None) or "it must be a text file in UTF-8"
-        raise SchemaError(f"Cannot read {str(path)!r}: {reason}.") from None
+    way_out = f"Name its kind: --kind {' | '.join(KINDS)}."
+    raise SchemaError(f"{name!r} is not a description that hdpview can read. {way_out}")
 
 
 def _parsed(path: Path, content: str) -> Any:
     """JSON or YAML as plain data."""
-    if path.suffix.lower() == ".json":
-        try:
+    form, name = "JSON" if path.suffix.lower() == ".json" else "YAML", repr(path.name)
+    try:
+        if form == "JSON":
             return json.loads(content)
-        except (ValueError, RecursionError) as problem:
-            raise SchemaError(f"{path.name!r} is not valid JSON: {problem}.") from None
-    try:
         import yaml
-    except ImportError:
-        raise SchemaError(
-            f"Reading {path.name!r} needs a library for YAML. Install it with: pip install 'hdpview[import]'."
-        ) from None
-    try:
+
         return yaml.safe_load(content)
-    except (yaml.YAMLError, RecursionError) as problem:
-        raise SchemaError(f"{path.name!r} is not valid YAML: {problem}.") from None
+    except ImportError:
+        way_out = "Install it with: pip install 'hdpview[import]'."
+        raise SchemaError(f"Reading {name} needs a library for YAML. {way_out}") from None
+    except Exception as problem:  # libraries raise errors of several kinds for malformed text
+        raise SchemaError(f"{name} is not valid {form}: {problem}.") from None
 
 
 __all__ = ["KINDS", "import_description"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -40,11 +41,8 @@ def column_of(
         also = {"aliases": dict(aliases)} if aliases else {}
         order = {"ordered": True} if ordered else {}
         return DraftColumn(name, "category", {"values": texts, **order, **also, **fields}, note)
-    bounds = {
-        key: bound
-        for key, value in (("min", low), ("max", high))
-        if (bound := _bound(value, kind)) is not None
-    }
+    stated = {"min": _bound(low, kind), "max": _bound(high, kind)}
+    bounds = {key: bound for key, bound in stated.items() if bound is not None}
     if kind == "real" and len(bounds) == 2 and not bounds["min"] < bounds["max"]:
         bounds = {}
     return DraftColumn(name, kind, {**bounds, **fields}, note)
@@ -70,24 +68,16 @@ def _text(value: Any) -> str:
 
 def _bound(value: Any, kind: str | None) -> Any:
     """A bound as in a schema file; None if it is invalid for this type."""
-    if kind == "datetime":
-        if isinstance(value, datetime):
+    with suppress(ValueError):
+        if kind == "datetime" and isinstance(value, datetime):
             return value.replace(tzinfo=None).isoformat(timespec="seconds")
-        text = value.isoformat() if isinstance(value, date) else value
-        try:
-            return None if not isinstance(text, str) else datetime.fromisoformat(text) and text
-        except ValueError:
-            return None
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)) or not math.isfinite(value):
-        return None
-    if kind == "integer":
-        return math.floor(value)
-    return float(value) if kind == "real" else None
+        if kind == "datetime":
+            text = value.isoformat() if isinstance(value, date) else value
+            return datetime.fromisoformat(text) and text if isinstance(text, str) else None
+        value = float(value) if isinstance(value, str) else value
+        if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and math.isfinite(value):
+            return math.floor(value) if kind == "integer" else float(value) if kind == "real" else None
+    return None
 
 
 def one_of(tables: Mapping[str, Any], wanted: str | None, what: str) -> Any:
@@ -95,9 +85,8 @@ def one_of(tables: Mapping[str, Any], wanted: str | None, what: str) -> Any:
     if wanted is not None and wanted not in tables:
         raise SchemaError(unknown_name(what, wanted, tables, "The description has"))
     if wanted is None and len(tables) > 1:
-        raise SchemaError(
-            f"The description has several: {', '.join(list(tables)[:20])}. Choose one with --table."
-        )
+        listed = ", ".join(list(tables)[:20])
+        raise SchemaError(f"The description has several: {listed}. Choose one with --table.")
     if not tables:
         raise SchemaError(f"The description has no {what} with columns.")
     return tables[next(iter(tables)) if wanted is None else wanted]

@@ -39,18 +39,15 @@ def from_text(content: str) -> Draft:
     named = {key.strip().lower(): key for key in rows[0]} if rows else {}
     column = next((named[name] for name in _NAMES if name in named), None)
     if column is None or "type" not in named:
-        raise SchemaError(
-            f"A data dictionary has a header line with {_REDCAP!r}, or one with `name` and `type`, and "
-            "perhaps `min`, `max`, `values` (with | between them), `label`."
-        )
+        plain = "`name` and `type`, and perhaps `min`, `max`, `values` (with | between them), `label`"
+        raise SchemaError(f"A data dictionary has a header line with {_REDCAP!r}, or one with {plain}.")
     return Draft(tuple(_plain(row, column, named) for row in rows if row[column].strip()))
 
 
 def _plain(row: Mapping[str, str], column: str, named: Mapping[str, str]) -> DraftColumn:
     def cell(*names: str) -> str | None:
-        return next(
-            (row[named[name]].strip() for name in names if name in named and row[named[name]].strip()), None
-        )
+        texts = (row[named[name]].strip() for name in names if name in named)
+        return next(filter(None, texts), None)
 
     stated = (cell("type") or "").lower()
     kinds = {own: own for own in ("integer", "real", "category", "boolean", "datetime")}
@@ -95,13 +92,9 @@ def _redcap_text(name: str, form: str, label: str, row: Mapping[str, str]) -> Dr
     high: Any = row.get("Text Validation Max", "").strip() or None
     if form == "slider":
         return column_of(name, "integer", low or 0, high or 100, label=label)
-    if check == "integer":
-        return column_of(name, "integer", low, high, label=label)
-    if check.startswith("number") or form == "calc":
-        return column_of(name, "real", low, high, label=label)
-    if check.startswith("date"):
-        return column_of(name, "datetime", low, high, label=label)
-    return column_of(name, "category", label=label)
+    is_real = check.startswith("number") or form == "calc"
+    kind = "real" if is_real else "datetime" if check.startswith("date") else "category"
+    return column_of(name, "integer" if check == "integer" else kind, low, high, label=label)
 
 
 def _choices(text: str) -> dict[str, str]:

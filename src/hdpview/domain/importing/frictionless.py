@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from hdpview.domain.drafting import Draft, DraftColumn
@@ -73,17 +74,14 @@ def _source(
     dialect = as_table(resource.get("dialect"))
     nested = as_table(dialect.get("csv"))
     signs = {"decimalChar": "decimal", "groupChar": "thousands"}
+    stated = (field.items() for field in fields)
     source: dict[str, Any] = {
-        ours: field[theirs]
-        for field in fields
-        for theirs, ours in signs.items()
-        if isinstance(field.get(theirs), str)
+        signs[key]: sign for key, sign in chain(*stated) if key in signs and isinstance(sign, str)
     }
     source["separator"] = nested.get("delimiter") or dialect.get("delimiter")
     source["encoding"] = resource.get("encoding")
-    missing = schema.get("missingValues")
-    if isinstance(missing, list):
-        source["missing"] = [each.get("value") if isinstance(each, Mapping) else each for each in missing]
+    missing = as_list(schema.get("missingValues"))
+    source["missing"] = [each.get("value") if isinstance(each, Mapping) else each for each in missing]
     formats = [field.get("format") for field in fields if field.get("type") in ("date", "datetime")]
     source["dates"] = list(dict.fromkeys(each for each in formats if isinstance(each, str) and "%" in each))
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import sqlglot
@@ -44,34 +45,26 @@ def _parsed(text: str) -> list[exp.Expr]:
     """The statements, in the first dialect that parses them all and finds a table."""
     problem = "it has no CREATE TABLE with columns"
     for dialect in _DIALECTS:
+        log = logging.getLogger("sqlglot")
+        level = log.level
+        log.setLevel(logging.ERROR)  # no warnings about the syntax of other dialects
         try:
-            trees = [tree for tree in _quietly_parsed(text, dialect) if tree is not None]
+            trees = [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
         except sqlglot.errors.SqlglotError as refusal:
             problem = str(refusal).splitlines()[0]
             continue
+        finally:
+            log.setLevel(level)
         if any(isinstance(tree, exp.Create) and isinstance(tree.this, exp.Schema) for tree in trees):
             return trees
     raise SchemaError(f"The SQL cannot be read: {problem}. It must be a CREATE TABLE statement.")
 
 
-def _quietly_parsed(text: str, dialect: str) -> list[exp.Expr | None]:
-    """The statements in one dialect, without warnings about syntax of others."""
-    log = logging.getLogger("sqlglot")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        return sqlglot.parse(text, dialect=dialect)
-    finally:
-        log.setLevel(level)
-
-
 def kind_of_type(text: str) -> str | None:
     """The type of attribute for an SQL type."""
     for dialect in (None, *_DIALECTS):
-        try:
+        with suppress(sqlglot.errors.SqlglotError):
             return _kind(exp.DataType.build(text, dialect=dialect))
-        except sqlglot.errors.SqlglotError:
-            continue
     return None
 
 
@@ -85,11 +78,10 @@ def _kind(dtype: exp.DataType) -> str | None:
         parameters = [each.name for each in dtype.expressions]
         is_whole = dtype.this == types.DECIMAL and len(parameters) == 2 and parameters[1] == "0"
         return "integer" if is_whole else "real"
-    if dtype.this in exp.DataType.TEXT_TYPES or dtype.this in (types.ENUM, types.USERDEFINED):
+    if dtype.this in (*exp.DataType.TEXT_TYPES, types.ENUM, types.USERDEFINED):
         return "category"
-    if dtype.this in exp.DataType.TEMPORAL_TYPES:
-        return None if dtype.this in (types.TIME, types.TIMETZ) else "datetime"
-    return None
+    is_moment = dtype.this in exp.DataType.TEMPORAL_TYPES and dtype.this not in (types.TIME, types.TIMETZ)
+    return "datetime" if is_moment else None
 
 
 def _column(column: exp.ColumnDef, limits: Limits, enums: dict[str, list[str]]) -> DraftColumn:

@@ -17,7 +17,7 @@ from hdpview.errors import QueryError, unknown_name
 from hdpview.explore.cache import LruCache
 from hdpview.explore.postgres import names
 from hdpview.explore.postgres import types as t
-from hdpview.explore.postgres.catalog.catalogue import MAX_CHARACTERS, CatalogEngine, SessionFacts
+from hdpview.explore.postgres.catalog.catalogue import MAX_CHARACTERS, CatalogEngine
 from hdpview.explore.postgres.catalog.layout import column_type
 from hdpview.explore.postgres.settings import AnswerOptions
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
@@ -46,14 +46,6 @@ class ResultSet:
     columns: Sequence[OutputColumn]
     rows: Sequence[Sequence[Any]]
     notices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Description:
-    """The form of a statement's answer before it is computed. parameters: types of $1, $2, …"""
-
-    columns: Sequence[OutputColumn]
-    parameters: tuple[PgType, ...]
 
 
 @dataclass(eq=False)
@@ -101,9 +93,18 @@ class Answerer:
                 with suppress(QueryError):
                     run(view, statement)
 
-    def describe(self, text: str, options: AnswerOptions) -> Description:
-        """Columns and parameters of a statement."""
+    def parameters(self, text: str) -> tuple[PgType, ...]:
+        """Types of the parameters $1, $2, … of a statement."""
+        return self._question(text).parameters
+
+    def describe(self, text: str, options: AnswerOptions) -> tuple[Sequence[OutputColumn], ResultSet | None]:
+        """The columns of a statement before the values of its parameters are known, and its answer if it has
+        none.
+        """
         question = self._question(text)
+        if question.view is not None and not question.is_for_rows and not question.parameters:
+            answer = self.answer(text, (), options, {})
+            return answer.columns, answer
         if question.columns is None:
             kinds = map(t.duckdb_type, question.parameters)
             tree = _bound(question.tree, [exp.cast(exp.null(), kind, dialect="duckdb") for kind in kinds])
@@ -112,7 +113,7 @@ class Answerer:
             else:
                 outputs = describe(self.views[question.view], tree, "postgres")
                 question.columns = self._columns(question, outputs)
-        return Description(_with_ends(question.columns, options), question.parameters)
+        return _with_ends(question.columns, options), None
 
     def _checked(self, text: str) -> _Question:
         try:
@@ -131,7 +132,11 @@ class Answerer:
                 SqlState.READ_ONLY, "cannot execute SELECT INTO in a read-only transaction", "Leave out INTO."
             )
         names.spell_out_arrays(tree)
-        tables = _tables(tree)
+        tables = [
+            table
+            for table in tree.find_all(exp.Table)
+            if isinstance(table.this, exp.Identifier) and not names.is_common_table(table)
+        ]
         asked = {self._view_of(table) for table in tables}
         if len(asked) > 1:
             raise PgError(SqlState.FEATURE_NOT_SUPPORTED, "Tables cannot be joined here.", _NO_JOIN)
@@ -147,6 +152,8 @@ class Answerer:
             _rename(table, name if is_for_rows else None)
         for column in tree.find_all(exp.Column):
             column.set("db", None)
+        if not is_for_rows:
+            _drop_alias(tree)
         names.name_outputs(tree)
         return _Question(tree, name, is_for_rows, parameters)
 
@@ -186,7 +193,7 @@ class Answerer:
         )
 
     def answer(
-        self, text: str, values: Sequence[Any], options: AnswerOptions, session: SessionFacts
+        self, text: str, values: Sequence[Any], options: AnswerOptions, session: Mapping[str, str]
     ) -> ResultSet:
         """Answer a statement with these values of its parameters."""
         question = self._question(text)
@@ -262,19 +269,9 @@ def _bin_starts(view: PView) -> dict[str, _BinStarts]:
 def _asks_for_rows(tree: exp.Expr) -> bool:
     """True if a statement has neither groups nor aggregates."""
     inner = tree.unnest() if isinstance(tree, exp.Subquery) else tree
-    return isinstance(inner, exp.Select) and not any(
-        isinstance(node, _SUMMARIES)
-        or (isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_SUMMARIES.split())
-        for node in inner.walk()
-    )
-
-
-def _tables(tree: exp.Expr) -> list[exp.Table]:
-    return [
-        table
-        for table in tree.find_all(exp.Table)
-        if isinstance(table.this, exp.Identifier) and not names.is_common_table(table)
-    ]
+    named = (node.name.lower() for node in inner.find_all(exp.Anonymous))
+    has_summary = inner.find(*_SUMMARIES) is not None or not set(named).isdisjoint(_NAMED_SUMMARIES.split())
+    return isinstance(inner, exp.Select) and not has_summary
 
 
 def _rename(table: exp.Table, records: str | None) -> None:
@@ -283,6 +280,20 @@ def _rename(table: exp.Table, records: str | None) -> None:
     table.set("this", exp.to_identifier(records or "view", quoted=True))
     table.set("db", exp.to_identifier("public") if records else None)
     table.set("catalog", None)
+
+
+def _drop_alias(tree: exp.Expr) -> None:
+    """Drop the alias of the only table: plain counts without one are answered ten times as fast."""
+    columns = list(tree.find_all(exp.Column))
+    query, *sources = tree.find_all(exp.Query, exp.Table, exp.UDTF, exp.Pivot)
+    alias = sources[0].alias.lower() if len(sources) == 1 else None
+    is_plain = all(
+        column.table.lower() in ("", alias) and column.name.lower() not in ("*", alias) for column in columns
+    )
+    if isinstance(query, exp.Select) and alias is not None and is_plain:
+        sources[0].set("alias", None)
+        for column in columns:
+            column.set("table", None)
 
 
 def _bound(tree: exp.Expr, values: Sequence[Any]) -> exp.Expr:

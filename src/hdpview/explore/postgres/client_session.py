@@ -196,22 +196,29 @@ class Session:
         if message.kind == "S":
             prepared = named("prepared statement", message.name, self._commands.prepared)
             self._wire.send(messages.ParameterDescription([kind.oid for kind in prepared.parameters]))
-            self._wire.describe(self._commands.columns(prepared))
+            self._wire.describe(self._commands.describe(prepared))
         elif message.name in self._commands.cursors:
             self._wire.describe(self._commands.cursors[message.name].columns)
         else:
             portal = named("portal", message.name, self._commands.portals)
-            self._wire.describe(self._commands.columns(portal.prepared), portal.formats)
+            prepared = portal.prepared
+            if prepared.statement.question is not None:  # all values are known: the answer describes itself
+                prepared.columns, prepared.options = self._outcome(portal).columns, self._commands.options
+            self._wire.describe(self._commands.describe(prepared), portal.formats)
+
+    def _outcome(self, portal: Portal) -> Outcome:
+        is_new = portal.outcome is None
+        outcome = self._commands.outcome_of(portal)
+        if is_new:
+            self._send_news(outcome)
+        return outcome
 
     def _execute(self, message: messages.Execute) -> None:
         portal = named("portal", message.portal, self._commands.portals)
         if not portal.prepared.statement.word:
             self._wire.send(messages.EmptyQueryResponse())
             return
-        if portal.outcome is None:
-            portal.outcome = self._commands.execute_portal(portal)
-            self._send_news(portal.outcome)
-        self._send(portal.outcome, portal.formats, message.max_rows or None)
+        self._send(self._outcome(portal), portal.formats, message.max_rows or None)
 
     def _close(self, message: messages.Close) -> None:
         (self._commands.prepared if message.kind == "S" else self._commands.portals).pop(message.name, None)

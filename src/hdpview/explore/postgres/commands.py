@@ -11,8 +11,7 @@ from itertools import zip_longest
 from typing import Any, TypeVar
 
 from hdpview.explore.postgres import statements
-from hdpview.explore.postgres.answerer import Description, ResultSet
-from hdpview.explore.postgres.catalog.catalogue import SessionFacts
+from hdpview.explore.postgres.answerer import ResultSet
 from hdpview.explore.postgres.copying import Copy
 from hdpview.explore.postgres.settings import AnswerOptions, checked_setting, first_values
 from hdpview.explore.postgres.sqlstates import PgError, SqlState
@@ -27,7 +26,7 @@ FAILED = "E"
 _MOST_SETTINGS = 200
 _MOST_PREPARED = 1_000
 _MOST_PORTALS = 100
-_FIXED = ["server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser"]
+_FIXED = "server_version server_version_num server_encoding integer_datetimes is_superuser backend_pid"
 # Words after SET that change nothing.
 _IDLE_WORDS = ("session", "transaction", "constraints", "role")
 _IDLE_STATEMENTS = ("SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "NOTIFY", "CHECKPOINT")
@@ -54,14 +53,19 @@ class Outcome:
         return rows
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Prepared:
-    """A statement that was read. description: None if it is no question."""
+    """A prepared statement.
+
+    columns: of a question, as the client was told them under these options; None before. answer: of a
+    question without parameters, which describing it computed.
+    """
 
     statement: Statement
-    description: Description | None
     parameters: tuple[PgType, ...]
-    options: AnswerOptions
+    columns: Sequence[OutputColumn] | None = None
+    options: AnswerOptions | None = None
+    answer: ResultSet | None = None
 
 
 @dataclass
@@ -79,16 +83,15 @@ class Commands:
 
     def __init__(self, ask: Callable[..., Any], user: str, pid: int, settings: Mapping[str, str]) -> None:
         self._ask = ask
-        self.settings = {**first_values(), "session_authorization": user}
+        self.settings = {**first_values(), "session_authorization": user, "backend_pid": str(pid)}
         for name, value in list(settings.items())[:_MOST_SETTINGS]:
-            if name.lower() not in _FIXED:
+            if name.lower() not in _FIXED.split():
                 self.settings[name.lower()] = checked_setting(name.lower(), value)
         self.transaction = IDLE
         self.prepared: dict[str, Prepared] = {}
         self.portals: dict[str, Portal] = {}
         self.cursors: dict[str, Outcome] = {}
         self._at_start = dict(self.settings)
-        self._session = SessionFacts(pid, self.settings)
 
     @property
     def options(self) -> AnswerOptions:
@@ -104,32 +107,45 @@ class Commands:
         if name and name in self.prepared:
             raise PgError(SqlState.DUPLICATE_STATEMENT, f'prepared statement "{name[:60]}" already exists')
         _check_number_of("prepared statements", self.prepared, _MOST_PREPARED)
-        question, options = statement.question, self.options
-        description = None if question is None else self._ask("describe", question, options)
-        inferred = () if description is None else description.parameters
+        question = statement.question
+        inferred = self._ask("parameters", question) if question and "$" in question else ()
         parameters = (known or guess or TEXT for known, guess in zip_longest(declared, inferred))
-        self.prepared[name] = Prepared(statement, description, tuple(parameters), options)
+        self.prepared[name] = Prepared(statement, tuple(parameters))
 
-    def columns(self, prepared: Prepared) -> Sequence[OutputColumn] | None:
-        """The columns that clients were told."""
-        if prepared.description is not None:
-            return prepared.description.columns
+    def describe(self, prepared: Prepared) -> Sequence[OutputColumn] | None:
+        """The columns of a prepared statement."""
         statement = prepared.statement
-        return self._cursor(statement.parts()).columns if statement.word == "FETCH" else None
+        if statement.word == "FETCH":
+            return self._cursor(statement.parts()).columns
+        if statement.question is not None and prepared.options is None:
+            for each in self.prepared.values():  # at most one answer is kept in advance
+                each.answer = None
+            prepared.columns, prepared.answer = self._ask("describe", statement.question, self.options)
+            prepared.options = self.options
+        return prepared.columns
 
-    def execute_portal(self, portal: Portal) -> Outcome:
-        """Execute a prepared statement."""
+    def outcome_of(self, portal: Portal) -> Outcome:
+        """The outcome of a portal, which is executed at the first call."""
+        if portal.outcome is None:
+            portal.outcome = self._executed(portal)
+        return portal.outcome
+
+    def _executed(self, portal: Portal) -> Outcome:
         prepared = portal.prepared
-        if prepared.description and prepared.options.intervals != self.options.intervals:
+        told, prepared.answer, answer = prepared.options, None, prepared.answer
+        if told is not None and told.intervals != self.options.intervals:
             raise PgError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",
                 "hdpview.intervals changed after this statement was prepared. Prepare it again (DEALLOCATE "
                 "ALL), or set it right after connecting.",
             )
-        outcome = self.execute(prepared.statement, portal.values)
+        if answer is not None and told == self.options and self.transaction != FAILED:
+            outcome = _selected(answer)
+        else:
+            outcome = self.execute(prepared.statement, portal.values)
         # Values travel in the types that were announced.
-        outcome.columns = self.columns(prepared) or outcome.columns
+        outcome.columns = prepared.columns or outcome.columns
         return outcome
 
     def execute(self, statement: Statement, values: Sequence[Any] = ()) -> Outcome:
@@ -142,9 +158,8 @@ class Commands:
                 "Send ROLLBACK.",
             )
         if question is not None:
-            answer: ResultSet = self._ask("answer", question, values, self.options, self._session)
-            tag = "SHOW" if word == "SHOW" else f"SELECT {len(answer.rows)}"
-            return Outcome(tag, answer.columns, answer.rows, answer.notices)
+            answer = self._ask("answer", question, values, self.options, self.settings)
+            return _selected(answer, "SHOW" if word == "SHOW" else "")
         if word in _IDLE_STATEMENTS:
             return Outcome(word)
         if word not in _RULES:
@@ -195,7 +210,7 @@ class Commands:
         value = _setting_value(parts.groupdict().get("value", "DEFAULT"))
         if name == "all" and value is None:
             self.settings.update(self._at_start)
-        elif name in _FIXED:
+        elif name in _FIXED.split():
             raise PgError(SqlState.FIXED_PARAMETER, f'parameter "{name}" cannot be changed')
         elif name not in _IDLE_WORDS:
             if name not in self.settings and len(self.settings) >= _MOST_SETTINGS:
@@ -227,6 +242,10 @@ class Commands:
         self.settings.update(self._at_start)
         self.cursors.clear()
         return Outcome("DISCARD ALL")
+
+
+def _selected(answer: ResultSet, tag: str = "") -> Outcome:
+    return Outcome(tag or f"SELECT {len(answer.rows)}", answer.columns, answer.rows, answer.notices)
 
 
 def _setting_value(text: str) -> str | None:

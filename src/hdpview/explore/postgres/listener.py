@@ -139,7 +139,7 @@ class PostgresServer:
 
 
 def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
-    if settings.tls_certificate is None or settings.tls_key is None:
+    if settings.tls_certificate is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

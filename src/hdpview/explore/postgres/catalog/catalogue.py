@@ -11,7 +11,6 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -62,14 +61,6 @@ _DUCKDB_FUNCTIONS = """
 """
 
 
-@dataclass
-class SessionFacts:
-    """State of a session that functions read."""
-
-    pid: int = 0
-    settings: dict[str, str] = field(default_factory=first_values)
-
-
 class CatalogEngine:
     """Answers SELECT statements that read no view, one at a time."""
 
@@ -93,9 +84,11 @@ class CatalogEngine:
 
     def describe(self, tree: exp.Expr) -> list[OutputColumn]:
         """Columns of a statement's result."""
-        return self._run(tree, SessionFacts(), None)[0]
+        return self._run(tree, first_values(), None)[0]
 
-    def answer(self, tree: exp.Expr, session: SessionFacts) -> tuple[list[OutputColumn], list[Sequence[Any]]]:
+    def answer(
+        self, tree: exp.Expr, session: Mapping[str, str]
+    ) -> tuple[list[OutputColumn], list[Sequence[Any]]]:
         """Columns and rows of the answer to a statement without parameters."""
         columns, rows = self._run(tree, session, MAX_ROWS + 1)
         if len(rows) > MAX_ROWS:
@@ -131,7 +124,7 @@ class CatalogEngine:
         self._sampled[key] = n
 
     def _run(
-        self, tree: exp.Expr, session: SessionFacts, n_rows: int | None
+        self, tree: exp.Expr, session: Mapping[str, str], n_rows: int | None
     ) -> tuple[list[OutputColumn], list[Sequence[Any]]]:
         """Columns, and at most the requested number of rows."""
         import duckdb
@@ -168,12 +161,11 @@ class CatalogEngine:
                 raise PgError(SqlState.UNDEFINED_FUNCTION, f"function {name[:60].lower()} does not exist")
 
     @contextmanager
-    def _cursor(self, session: SessionFacts) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self, session: Mapping[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection for one statement, whose functions can read the session."""
         cursor = self._database.cursor()
         try:
-            cursor.execute("SET VARIABLE pid = ?::INTEGER", [session.pid])
-            settings = [{"k": name, "v": value} for name, value in session.settings.items()]
+            settings = [{"k": name, "v": value} for name, value in session.items()]
             cursor.execute("SET VARIABLE settings = map_from_entries(?)", [settings])
             yield cursor
         finally:

@@ -1,5 +1,5 @@
 -- Functions of PostgreSQL that clients call when they look at the catalogue, as DuckDB macros.
--- getvariable('pid') and getvariable('settings'), a map, are those of one session.
+-- getvariable('settings') is a map: the settings of one session, and its number as backend_pid.
 
 -- Relations and their columns, from which derived.sql makes tables
 CREATE TABLE relations (oid UINTEGER, name VARCHAR, schema VARCHAR, kind VARCHAR, n DOUBLE);
@@ -18,7 +18,7 @@ CREATE MACRO current_database() AS 'hdpview';
 CREATE MACRO current_user() AS getvariable('settings')['session_authorization'];
 CREATE MACRO current_schema() AS 'public';
 CREATE MACRO current_schemas(implicit) AS CASE WHEN implicit THEN ['pg_catalog', 'public'] ELSE ['public'] END;
-CREATE MACRO pg_backend_pid() AS getvariable('pid');
+CREATE MACRO pg_backend_pid() AS CAST(getvariable('settings')['backend_pid'] AS INTEGER);
 CREATE MACRO pg_postmaster_start_time() AS now();
 CREATE MACRO pg_conf_load_time() AS now();
 CREATE MACRO set_config(name, value, is_local) AS CASE
