@@ -46,12 +46,9 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path, monkeypatch
         "time.sleep(60)"
     )
     killed = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert killed.stdout is not None
+    )  # fmt: skip
     left = Path(killed.stdout.readline().strip())
     (tmp_path / "hdpview-of-a-friend").mkdir()
     with private_directory():

@@ -16,7 +16,6 @@ from hdpview.errors import DataError
 
 
 def guess(folder: Path, fields: list[str], separator: str = ",", name: str = "x") -> Draft:
-    """The draft of a file of one column of these fields beside another one."""
     sign = separator
     lines = [f"{name}{sign}other", *(f'"{each}"{sign}a{i % 3}' for i, each in enumerate(fields))]
     (folder / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -86,7 +85,6 @@ def test_two_readings_are_a_question(tmp_path, fields, separator, key):
 def test_later_lines_decide_between_day_and_month(tmp_path):
     fields = ["01/02/2024"] * 500 + ["01/31/2024"] * 20
     draft = guess(tmp_path, fields)
-    assert draft.source is not None
     assert draft.source.dates == ("%m/%d/%Y",)
     assert draft.questions == {}
 

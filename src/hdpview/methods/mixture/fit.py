@@ -106,9 +106,7 @@ class Targets:
         """
         self.sizes = [int(bins.max()) + 1 for bins in fine]
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)])
-        self.touched = np.isin(np.arange(len(fine)), [a for table in tables for a in table.attributes])
-        counted = np.bincount([a for table in tables for a in table.attributes], minlength=len(fine))
-        self.n_tables = np.repeat(np.maximum(counted, 1), self.sizes).astype(np.float32)
+        self.n_tables = np.bincount([a for table in tables for a in table.attributes], minlength=len(fine))
         starts = self._coarse_rows(tables, fine)
         self._lay_out(tables, starts)
         shapes, noisy, n_in_row = [], [], list[Sequence[int]]()
@@ -171,10 +169,8 @@ class Targets:
         """The model's probability of each cell of each table."""
         return self._expect(share, weight, np.zeros(self.n_cells, np.float32))[0].astype(np.float64)
 
-    def _expect(
-        self, share: Singles, weight: Singles, wanted: Singles
-    ) -> tuple[Singles, Singles, Singles, Singles]:
-        """Cells of the model, shares at coarse rows, and records that components expect there and in all."""
+    def _expect(self, share: Singles, weight: Singles, wanted: Singles) -> tuple[Singles, ...]:
+        """Cells of the model, shares at coarse rows, and expected records there and in all."""
         coarse = np.zeros((self.n_coarse, len(weight)), np.float32)
         _add_rows(coarse, self.coarse_of, self.fine_of, share)
         cells, sums, records = np.empty_like(wanted), np.zeros_like(coarse), np.zeros_like(weight)
@@ -212,7 +208,7 @@ class Targets:
             _, coarse, factors, records = self._expect(share, weight, wanted)
             changed = np.zeros_like(share)
             rows = self.fine_of, self.coarse_of, self.n_tables
-            _move(share, coarse, factors, *rows, self.offsets, self.touched, i < rounds - 1, changed)
+            _move(share, coarse, factors, *rows, self.offsets, i < rounds - 1, changed)
             share, weight = changed, weight * records
             weight /= weight.sum()
         return share, weight
@@ -304,7 +300,7 @@ def _add_to_all(sums, factors, start, width, values):  # type: ignore[no-untyped
 
 
 @nb.njit(cache=True, nogil=True, fastmath=SUMS_IN_ANY_ORDER)
-def _move(share, coarse, sums, fine, of_fine, n_tables, offsets, touched, far, changed):  # type: ignore[no-untyped-def]
+def _move(share, coarse, sums, fine, of_fine, n_tables, offsets, far, changed):  # type: ignore[no-untyped-def]
     """Multiply shares by the mean factor of their coarse rows, and scale columns to sum 1. far: take a long
     step. changed: zeros at first. Attributes in no table stay as they are.
     """
@@ -318,14 +314,14 @@ def _move(share, coarse, sums, fine, of_fine, n_tables, offsets, touched, far, c
         for c in range(n):
             row[c] += factor[c]
     total = np.empty(n, np.float32)
-    for a in range(len(touched)):
+    for a in range(len(n_tables)):
         first, last = offsets[a], offsets[a + 1]
-        if not touched[a]:
+        if n_tables[a] == 0:
             changed[first:last] = share[first:last]
             continue
         total[:] = np.float32(1e-30)
         for i in range(first, last):
-            before, row, counted = share[i], changed[i], np.float32(1.0) / n_tables[i]
+            before, row, counted = share[i], changed[i], np.float32(1.0) / n_tables[a]
             for c in range(n):
                 if far:
                     factor = row[c] * counted
@@ -341,7 +337,7 @@ def _move(share, coarse, sums, fine, of_fine, n_tables, offsets, touched, far, c
                     row[c] = 0.0
 
 
-@nb.njit(cache=True, nogil=True)
+@nb.njit(cache=True, nogil=True, fastmath=SUMS_IN_ANY_ORDER)
 def _scale_to_margins(share, weight, margins, offsets, times, tolerance):  # type: ignore[no-untyped-def]
     """Scale shares and weights in place to the given margins, attribute by attribute, repeatedly."""
     for _ in range(times):
@@ -356,15 +352,19 @@ def _scale_to_margins(share, weight, margins, offsets, times, tolerance):  # typ
             if departure < tolerance:
                 continue
             agree, total = False, 0.0
+            column = np.zeros(len(weight))
+            for i in range(n):
+                factor = target[i] / max(now[i], 1e-300)
+                for c in range(len(weight)):
+                    shares[i, c] *= factor
+                    column[c] += shares[i, c]
             for c in range(len(weight)):
-                column = 0.0
-                for i in range(n):
-                    shares[i, c] *= target[i] / max(now[i], 1e-300)
-                    column += shares[i, c]
-                for i in range(n):
-                    shares[i, c] /= max(column, 1e-300)
-                weight[c] *= column
+                weight[c] *= column[c]
                 total += weight[c]
+                column[c] = 1 / max(column[c], 1e-300)
+            for i in range(n):
+                for c in range(len(weight)):
+                    shares[i, c] *= column[c]
             for c in range(len(weight)):
                 weight[c] /= total
         if agree:
