@@ -37,6 +37,15 @@ def account(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "budget.sqlite")
 
 
+def test_a_delta_is_charged_and_named(account):
+    schema = hv.Schema([hv.Boolean(name=f"a{i}") for i in range(30)])
+    table = pa.table({name: [True, False] for name in schema.names})
+    view = hv.build(table, schema, 10, ledger=account.path, table="t", delta=1e-6, quality=False)
+    (charge,) = account.charges("t")
+    assert charge.delta == view.manifest.delta == Fraction("1e-6")
+    assert sum(own.delta for own in view.manifest.spending) == Fraction("1e-6")
+
+
 def test_a_budget_that_is_not_left_is_refused_in_words(account):
     for limit in ("1/2", "1"):
         account.set_limit("t", Fraction(limit))

@@ -90,6 +90,16 @@ def test_errors_and_logs_never_quote_a_value(tmp_path, caplog):
     assert SECRET not in caplog.text
 
 
+def test_the_log_of_a_build_is_the_same_for_every_table(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, "hdpview")
+    logs = []
+    for column in ([7] * 4711, [1, 2]):
+        caplog.clear()
+        hv.build(pa.table({"age": column}), SCHEMA, 1, ledger=tmp_path / f"{len(logs)}.sqlite", table="t")
+        logs.append([message.replace(str(len(logs)) + ".sqlite", "") for message in caplog.messages])
+    assert logs[0] == logs[1] != []
+
+
 def test_exact_things_do_not_show_themselves():
     counts = read_counts(pa.table({"age": [7] * 4711}), SCHEMA)
     assert "4711" not in repr(counts) + str(counts)

@@ -43,6 +43,7 @@ KINDS: list[tuple[list[str], str, str, str, dict[str, Any]]] = [
     (["99%", "5%"], ",", "x", "integer", {"strip": ("%",)}),
     (["€ 9 999.99", "€ 5.00"], ",", "x", "real", {"strip": ("€",), "thousands": " "}),
     (["3 days", "12 days"], ",", "x", "integer", {"strip": ("days",)}),
+    (["3 days", "12 days"], ",", "delivery_time", "integer", {"strip": ("days",)}),
     (["3 days", "12 h"], ",", "x", "category", {}),
     (["007", "012"], ",", "x", "category", {}),
     (["yes", "no"], ",", "x", "boolean", {}),
@@ -55,7 +56,10 @@ KINDS: list[tuple[list[str], str, str, str, dict[str, Any]]] = [
     (["0.5", "#DIV/0!", "0.7"], ",", "x", "real", {}),
     (["1600000000", "1600000001"], ",", "created_at", "datetime", {"epoch": "s"}),
     (["1600000000000", "1600000000001"], ",", "timestamp", "datetime", {"epoch": "ms"}),
+    (["1600000000000", "1600000000001"], ",", "booked_ms", "datetime", {"epoch": "ms"}),
     (["1600000000", "1600000001"], ",", "x", "integer", {}),
+    (["20221231", "20230201"], ",", "x", "datetime", {"dates": ("%Y%m%d",)}),
+    (["123456", "20230101"], ",", "x", "integer", {}),
 ]
 
 
