@@ -46,11 +46,9 @@ _FIRST = (
     "tests/conformance/test_sql_against_duckdb.py",
     "tests/security/test_resume.py",
     "tests/security/test_replay.py",
-    "tests/interface/test_notebook.py",
     "bench/tests/test_ripost.py",
     "bench/tests/test_accuracy.py",
     "bench/tests/test_fuzz.py",
-    "bench/tests/test_lost.py",
     "tests/unit/test_estimate.py",
     "tests/conformance/test_methods.py",
     "tests/property/test_encode_properties.py",
@@ -67,18 +65,37 @@ _FIRST = (
 )
 
 
+# Fixtures that stand for other processes: a browser, a cluster, a server with clients.
+_OTHER_PROCESSES = {"browser", "spark", "cluster", "postgres_url", "served", "guarded", "gateway", "explorer"}
+
+
+# Tests that start such processes themselves.
+_START_PROCESSES = (
+    "tests/explore/test_child.py",
+    "tests/explore/test_serving.py",
+    "tests/postgres/",
+    "tests/spark/",
+)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One worker runs all tests of a file, or of all files that use one server, so that shared fixtures are
     made once. Tests that name their own group keep it.
 
+    Tests with browsers, clusters and servers in other processes are tried a second time. Where other tests
+    keep all cores busy, one of a dozen processes may end or answer too late, which says nothing about this
+    package. What fails twice fails; what passes the second time is listed in the summary (`-rR`).
+
     This hook runs first, because pytest-xdist reads the groups in a hook of the same name.
     """
     for item in items:
+        file = item.path.relative_to(item.config.rootpath).as_posix()
         if item.get_closest_marker("xdist_group") is None:
-            file = item.path.relative_to(item.config.rootpath).as_posix()
             group = "postgres-server" if file.startswith("tests/postgres/") else file
             item.add_marker(pytest.mark.xdist_group(group))
+        if file.startswith(_START_PROCESSES) or _OTHER_PROCESSES & {*getattr(item, "fixturenames", ())}:
+            item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=_place)
 
 

@@ -82,7 +82,6 @@ def noisy_blocks(sizes: tuple[int, ...], seed: int, n_cuts: int = 40, noise_scal
 
 
 def noisy_view(schema: Schema, seed: int, n_cuts: int = 40, noise_scale: float = 10.0) -> PView:
-    """A view of random cuts with random counts, negative ones too."""
     return view_of(schema, noisy_blocks(schema.sizes, seed, n_cuts, noise_scale))
 
 
@@ -112,8 +111,7 @@ def random_mixture(sizes: tuple[int, ...], seed: int, n_components: int = 5, n_m
 def tables_of(mixture: Mixture, seed: int, scale: float = 5.0, *, fitted: bool = False) -> tuple[Table, ...]:
     """Released tables as a build would have made them: a histogram per attribute, and tables of some pairs.
 
-    fitted: whether their noise happens to be 0, so that the model says what they say.
-    """
+    fitted: whether their noise happens to be 0, so that the model says what they say."""
     rng = np.random.default_rng(seed)
     sizes = mixture.sizes
     sets = [(a,) for a in range(len(sizes))] + [(a, a + 1) for a in range(0, len(sizes) - 1, 2)]

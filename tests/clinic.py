@@ -1,6 +1,5 @@
 """An invented raw export of a hospital: semicolons, decimal commas, a Windows encoding, German dates, age
-bands, question marks, impossible heights, codes beside texts, identifiers, and 40 columns.
-"""
+bands, question marks, impossible heights, codes beside texts, identifiers, and 40 columns."""
 
 from pathlib import Path
 
@@ -10,7 +9,6 @@ N_CODES = 27  # further columns with plain codes
 
 
 def write_clinic(path: Path, n_rows: int = 2_000) -> None:
-    """Write the table as CSV in the encoding of Windows."""
     rng = np.random.default_rng(7)
     stay = [str(days) if days % 7 else "NA" for days in rng.geometric(0.2, n_rows).clip(1, 60)]
     heights = np.where(rng.random(n_rows) < 0.01, 999, rng.integers(150, 200, n_rows))

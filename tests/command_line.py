@@ -1,5 +1,4 @@
-"""The command `hdpview`, called in this process: starting Python and loading the libraries costs seconds each
-time."""
+"""The command `hdpview`, called in this process: starting Python each time costs seconds."""
 
 import contextlib
 import io

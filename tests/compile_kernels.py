@@ -1,6 +1,5 @@
 """Compile the kernels that most tests need once, so that the workers do not each compile them: `python
-tests/compile_kernels.py`, from the root of the repository.
-"""
+tests/compile_kernels.py`, from the root of the repository."""
 
 import os
 from pathlib import Path
@@ -13,7 +12,6 @@ from hdpview.methods import METHODS
 
 
 def main() -> None:
-    """Build a view by every method."""
     for name in METHODS:
         hv.build(hospital_table()[:2_000], hospital_schema(), 1.0, method=name, test_key=b"kernels")
 

@@ -1,6 +1,4 @@
-"""Fixtures of several suites: a private PostgreSQL server, a Spark session, and the codes of a table row by
-row.
-"""
+"""Fixtures of several suites: a private PostgreSQL server, Spark, repeatable noise, codes of rows."""
 
 import os
 import pwd
@@ -20,9 +18,10 @@ from numpy.typing import NDArray
 
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.domain import Attribute, Integer, Schema
+from repeatable import repeatable_noise
 from sparks import spark  # noqa: F401 a fixture
 
-_START_SECONDS = 30
+_START_SECONDS = 120
 
 # A shell starts background programs with Ctrl-C ignored, and programs that tests interrupt would inherit
 # this.
@@ -44,8 +43,7 @@ def _binary(name: str) -> str:
 
 def _server_user() -> str | None:
     """The user that runs PostgreSQL, which refuses to run as root: then `postgres`, otherwise the current
-    user.
-    """
+    user."""
     if os.geteuid() != 0:
         return None
     try:
@@ -96,7 +94,7 @@ def postgres_url() -> Iterator[str]:
             yield url
         finally:
             server.send_signal(signal.SIGINT)  # a fast shutdown, which does not wait for clients
-            server.wait(timeout=30)
+            server.wait(timeout=_START_SECONDS)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -110,8 +108,7 @@ class RowCodes(Protocol):
 @pytest.fixture(scope="session")
 def row_codes() -> RowCodes:
     """Encode a table and return the codes of each row, shape (n_rows, n_attributes). Every row must appear
-    once.
-    """
+    once."""
 
     def encode_rows(source: Any, *attributes: Attribute, n_rows: int) -> NDArray[np.int64]:
         schema = Schema([Integer(name="row", min=0, max=max(n_rows - 1, 0)), *attributes])
@@ -122,3 +119,10 @@ def row_codes() -> RowCodes:
         return counts.exact_codes[order, 1:].astype(np.int64)
 
     return encode_rows
+
+
+@pytest.fixture
+def same_noise() -> Iterator[None]:
+    """Repeatable noise, for tests whose subject is not noise."""
+    with repeatable_noise():
+        yield

@@ -24,7 +24,6 @@ def schema_of(sizes: tuple[int, ...]) -> Schema:
 
 
 def counts_of(dense: Ints) -> SparseCounts:
-    """The occupied cells of a count tensor."""
     schema, cells = schema_of(dense.shape), np.argwhere(dense > 0)
     codes = np.ascontiguousarray(cells, dtype=code_type(schema))
     return SparseCounts(schema, codes, dense[tuple(cells.T)].astype(np.int64))
@@ -40,6 +39,5 @@ def tensor_of(codes: NDArray[np.integer], sizes: tuple[int, ...]) -> Ints:
 def released(
     method: Method, dense: Ints, epsilon: Fraction | int, key: bytes
 ) -> tuple[Release, tuple[Charge, ...]]:
-    """A release of a count tensor under a test key, and its charges."""
     randomness = Randomness.from_test_key(key)
     return release_with(method, counts_of(dense), Fraction(epsilon), randomness, LocalEngine(1))

@@ -1,8 +1,7 @@
 """The same noise in every run, for tests of everything after a build except the noise itself.
 
 Keys are numbered, and samplers of the same scale replace OpenDP's, which cannot be seeded. Everything else is
-as in a real build: views are stamped as private, and ledgers are charged.
-"""
+as in a real build: views are stamped as private, and ledgers are charged."""
 
 import hashlib
 import itertools

@@ -17,6 +17,5 @@ os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.sql.shuffle.partitions=2 pyspa
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A Spark session on two cores that lives as long as the test session."""
     with spark_session(threads=2, memory="1GB") as session:
         yield session

@@ -14,7 +14,6 @@ def bench(words: str, *more: object) -> Result:
 
 
 def rows_of(words: str, *more: object) -> list[dict[str, Any]]:
-    """The rows that a command prints."""
     done = bench(words, *more, "--format", "json")
     assert done.exit_code == 0, done.output
     rows: list[dict[str, Any]] = json.loads(done.stdout)

@@ -30,7 +30,6 @@ LIMITS = Limits(600, 4 * 2**30)  # a first run compiles kernels
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """A folder with a small stand-in for one of the datasets."""
     rng = np.random.default_rng(5)
     columns = {f"V{i}": rng.normal(size=400) for i in range(1, 6)} | {"Class": rng.integers(1, 3, 400)}
     pq.write_table(pa.table(columns), tmp_path / "phoneme.parquet")
@@ -43,30 +42,19 @@ def plan(data_dir: Path, **changes: Any) -> Plan:
 
 
 def test_rows_have_the_documented_keys_and_repeat_with_a_key(data_dir, tmp_path):
-    asked = plan(
-        data_dir,
-        test_key=b"rows",
-        workloads=("range-1d", "random-4d"),
-        methods=("hdpview", "hdpview:bias_ratio=3.0"),
-    )
+    methods, workloads = ("hdpview", "hdpview:bias_ratio=3.0"), ("range-1d", "random-4d")
+    asked = plan(data_dir, test_key=b"rows", workloads=workloads, methods=methods)
     rows = accuracy_rows(asked, tmp_path / "a", LIMITS, 2)
     documented = "dataset method workload epsilon trials rmse relative_rmse blocks build_s"
     assert [" ".join(row).startswith(documented) for row in rows] == [True] * 4
-    assert {row["kind"] for row in rows} == {"measured"}
-    assert {row["trials"] for row in rows} == {2}
-    saved = cells.load(tmp_path / "a")
-    for row in rows:
-        errors = [
-            cell.rmse
-            for cell in saved.values()
-            if (cell.method, cell.workload) == (row["method"], row["workload"])
-        ]
-        assert row["rmse"] == pytest.approx(np.mean(np.array(errors, dtype=float)))
+    assert {(row["kind"], row["trials"]) for row in rows} == {("measured", 2)}
+    saved = cells.load(tmp_path / "a").values()
     by_method = {(row["method"], row["workload"]): row for row in rows}
-    for workload in ("range-1d", "random-4d"):
-        ours, other = by_method["hdpview", workload], by_method["hdpview:bias_ratio=3.0", workload]
-        assert ours["relative_rmse"] == 1.0
-        assert other["relative_rmse"] == pytest.approx(other["rmse"] / ours["rmse"])
+    for (method, workload), row in by_method.items():
+        errors = [cell.rmse for cell in saved if (cell.method, cell.workload) == (method, workload)]
+        assert row["rmse"] == pytest.approx(np.mean(errors))
+        ours = by_method["hdpview", workload]["rmse"]
+        assert row["relative_rmse"] == pytest.approx(row["rmse"] / ours)
     again = accuracy_rows(asked, tmp_path / "b", LIMITS, 1)
     assert [row["rmse"] for row in again] == [row["rmse"] for row in rows]
 
@@ -77,7 +65,6 @@ def test_noise_is_fresh_unless_a_key_is_given(data_dir):
 
 
 def test_a_killed_run_goes_on_where_it_stopped(data_dir, tmp_path):
-    """SIGKILL: finished cells stay byte for byte, and only the missing ones are measured."""
     out = tmp_path / "out"
     words = "bench accuracy --datasets phoneme --methods hdpview --trials 200 --workers 1"
     command = [sys.executable, "-m", "hdpview", *words.split(), "--data-dir", data_dir, "-o", out]
@@ -98,27 +85,18 @@ def test_a_killed_run_goes_on_where_it_stopped(data_dir, tmp_path):
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
-def test_half_written_files_are_not_read(data_dir, tmp_path):
-    cells.save([Cell("phoneme", "hdpview", "range-1d", 1.0, 0, "measured", rmse=2.0)], tmp_path)
-    (tmp_path / "cells/torn.unfinished").write_bytes(b"PAR1 torn")
-    assert [cell.rmse for cell in cells.load(tmp_path).values()] == [2.0]
-
-
-def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir, tmp_path):
+def test_what_a_method_cannot_do_is_a_row_with_its_reason(data_dir, monkeypatch):
     wide = {f"c{i}": np.arange(400) % 97 + i for i in range(8)}
     pq.write_table(pa.table(wide), data_dir / "electricity.parquet")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(DATASETS, "electricity", Dataset("Electricity", "electricity", 100))
-        measured = measure(
-            data_dir, None, Task("electricity", "hdpview", "1000", 0, ("range-1d", "marginal-2"))
-        )
+    monkeypatch.setitem(DATASETS, "electricity", Dataset("Electricity", "electricity", 100))
+    task = Task("electricity", "hdpview", "1000", 0, ("range-1d", "marginal-2"))
+    measured = measure(data_dir, None, task)
     assert {cell.kind for cell in measured} == {"infeasible"}
-    assert all("random converge would keep cutting" in (cell.reason or "") for cell in measured)
-    known = {cell.key: cell for cell in measured}
-    rows = summary(plan(data_dir, datasets=("electricity",), epsilons=("1000",)), known)
-    assert [(row["kind"], row["rmse"], row["relative_rmse"], row["trials"]) for row in rows] == [
-        ("infeasible", None, None, 0)
-    ] * 2
+    assert all("random converge would keep cutting" in cell.reason for cell in measured)
+    asked = plan(data_dir, datasets=("electricity",), epsilons=("1000",))
+    rows = summary(asked, {cell.key: cell for cell in measured})
+    keys = ("kind", "rmse", "relative_rmse", "trials")
+    assert [[row[key] for key in keys] for row in rows] == [["infeasible", None, None, 0]] * 2
 
 
 def test_known_errors_stand_in_for_releases_that_cannot_be_made(data_dir, monkeypatch):
@@ -129,66 +107,45 @@ def test_known_errors_stand_in_for_releases_that_cannot_be_made(data_dir, monkey
         def expected_rmse(self, workload: str, schema: Schema, epsilon: Fraction) -> float | None:
             return 7.0 / float(epsilon) if workload == "range-1d" else None
 
-    monkeypatch.setattr(
-        accuracy, "contender", lambda text: Vast("hdpview") if text == "vast" else contender(text)
-    )
+    named = {"vast": Vast("hdpview")}
+    monkeypatch.setattr(accuracy, "contender", lambda text: named.get(text) or contender(text))
     measured = measure(data_dir, None, Task("phoneme", "vast", "0.5", 0, ("range-1d", "marginal-2")))
     assert [(cell.kind, cell.rmse) for cell in measured] == [("expected", 14.0), ("infeasible", None)]
     ours = Cell("phoneme", "hdpview", "range-1d", 0.5, 0, "measured", rmse=7.0, build_s=0.1)
-    rows = summary(
-        plan(data_dir, methods=("vast", "hdpview"), epsilons=("0.5",)),
-        {cell.key: cell for cell in [*measured, ours]},
-    )
-    assert [(row["method"], row["kind"], row["relative_rmse"]) for row in rows[:2]] == [
-        ("vast", "expected", 2.0),
-        ("hdpview", "measured", 1.0),
-    ]
+    asked = plan(data_dir, methods=("vast", "hdpview"), epsilons=("0.5",))
+    rows = summary(asked, {cell.key: cell for cell in [*measured, ours]})[:2]
+    told = [(row["method"], row["kind"], row["relative_rmse"]) for row in rows]
+    assert told == [("vast", "expected", 2.0), ("hdpview", "measured", 1.0)]
     assert "too many" in rows[0]["reason"]
 
 
 def test_a_cell_beyond_its_limit_is_infeasible_and_the_run_goes_on(data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr("hdpview_bench.workers._START_SECONDS", 0.0)
-    rows = accuracy_rows(
-        plan(data_dir, workloads=("range-1d",), trials=5), tmp_path / "out", Limits(0.001, 2**30), 1
-    )
-    assert [(row["kind"], row["reason"]) for row in rows] == [
-        ("infeasible", "It did not end within 0.005 s.")
-    ]
+    asked = plan(data_dir, workloads=("range-1d",), trials=5)
+    (row,) = accuracy_rows(asked, tmp_path / "out", Limits(0.001, 2**30), 1)
+    assert (row["kind"], row["reason"]) == ("infeasible", "It did not end within 0.005 s.")
     assert len(cells.load(tmp_path / "out")) == 1
 
 
 def test_methods_built_for_a_workload_get_one_release_each(data_dir, monkeypatch):
     monkeypatch.setattr(MethodContender, "needs_workload", property(lambda self: bool(self.settings)))
-    tasks = missing_tasks(
-        plan(
-            data_dir,
-            methods=("hdpview", "hdpview:bias_ratio=2.0"),
-            trials=1,
-            workloads=("range-1d", "prefix-2d"),
-        ),
-        {},
-    )
-    assert [(task.method, task.workloads) for task in tasks] == [
-        ("hdpview", ("range-1d", "prefix-2d")),
-        ("hdpview:bias_ratio=2.0", ("range-1d",)),
-        ("hdpview:bias_ratio=2.0", ("prefix-2d",)),
-    ]
+    methods, workloads = ("hdpview", "hdpview:bias_ratio=2.0"), ("range-1d", "prefix-2d")
+    tasks = missing_tasks(plan(data_dir, methods=methods, trials=1, workloads=workloads), {})
+    apart = [(methods[1], (workload,)) for workload in workloads]
+    assert [(task.method, task.workloads) for task in tasks] == [(methods[0], workloads), *apart]
 
 
 def test_trials_end_when_a_row_has_taken_long_enough(data_dir):
     slow = [
-        Cell("phoneme", "hdpview", "range-1d", 1.0, trial, "measured", rmse=1.0, build_s=3.0)
-        for trial in range(2)
+        Cell("phoneme", "hdpview", "range-1d", 1.0, i, "measured", rmse=1.0, build_s=3.0) for i in range(2)
     ]
     known = {cell.key: cell for cell in slow[:1]}
-    asked = plan(
-        data_dir, methods=("hdpview", "identity"), workloads=("range-1d",), trials=4, row_seconds=5.0
-    )
+    two = {"methods": ("hdpview", "identity"), "workloads": ("range-1d",)}
+    asked = plan(data_dir, **two, trials=4, row_seconds=5.0)
     assert [task.trial for task in missing_tasks(asked, known) if task.method == "hdpview"] == [1, 2, 3]
     known |= {cell.key: cell for cell in slow}
-    assert [(task.method, task.trial) for task in missing_tasks(asked, known)] == [
-        ("identity", trial) for trial in range(4)
-    ]
+    left = [(task.method, task.trial) for task in missing_tasks(asked, known)]
+    assert left == [("identity", trial) for trial in range(4)]
 
 
 def test_peers_take_part_where_they_are_named(data_dir, tmp_path, monkeypatch):
@@ -222,9 +179,8 @@ def test_plans_that_overlap_measure_a_cell_once(data_dir, tmp_path):
     accuracy.run(plans, tmp_path, known, LIMITS, 1)
     assert known == cells.load(tmp_path)
     saved = [row for path in (tmp_path / "cells").iterdir() for row in pq.read_table(path).to_pylist()]
-    assert sorted((row["workload"], row["trial"]) for row in saved) == sorted(
-        [("range-1d", 0), ("random-2d", 0), ("random-3d", 0), ("random-2d", 1), ("random-3d", 1)]
-    )
+    once = [("random-2d", 0), ("random-2d", 1), ("random-3d", 0), ("random-3d", 1), ("range-1d", 0)]
+    assert sorted((row["workload"], row["trial"]) for row in saved) == once
 
 
 @pytest.mark.parametrize(
@@ -243,7 +199,6 @@ def test_names_that_do_not_exist_are_refused_before_anything_runs(data_dir, chan
 
 
 def test_the_command_prints_rows_for_programs_and_reasons_for_people(tmp_path):
-    """A table of 100^4 cells, too many for DAWA; asked again, nothing is measured."""
     rng = np.random.default_rng(2)
     wide = {name: rng.normal(size=200) for name in ("age", "workclass", "race", "capital-gain")}
     pq.write_table(pa.table(wide), tmp_path / "adult.parquet")

@@ -1,6 +1,4 @@
-"""Coverage of intervals: questions and true answers are right, and intervals hold on a table that is not
-tuned for them.
-"""
+"""Coverage of intervals, on questions whose true answers are known, and on a table not tuned for them."""
 
 import itertools
 from typing import Any
@@ -37,7 +35,6 @@ COUNTS = [kind for kind in KINDS if kind.startswith(("range", "cell", "populated
 
 
 def small_counts() -> SparseCounts:
-    """A dependent table of four small attributes, among them a category and a pair of values."""
     schema = Schema(
         [
             Integer(name="x y", min=0, max=5), Category(name="select", values=("p", "q", "r")),
@@ -53,7 +50,6 @@ def small_counts() -> SparseCounts:
 
 @pytest.fixture(scope="module")
 def noiseless() -> tuple[PView, Recoded]:
-    """The small table, and a view by the paper's method with a budget that drowns all noise."""
     table = Recoded.of(small_counts())
     view = build(table.exact_rows(), table.schema, 10_000.0, method="hdpview", test_key=b"coverage")
     return view, table
@@ -100,8 +96,7 @@ def test_the_worst_cell_leads():
 @pytest.fixture(scope="module", params=view_methods())
 def rows(request: pytest.FixtureRequest) -> dict[str, dict[str, float]]:
     """Coverage of a method's intervals on the invented hospital, by kind of question. Keys are fixed, because
-    three builds are too few to distinguish chance from a bug.
-    """
+    three builds are too few to distinguish chance from a bug."""
     keys = itertools.count()
 
     def keyed(*arguments: Any, **options: Any) -> PView:
@@ -123,7 +118,7 @@ def test_guaranteed_intervals_hold_at_least_as_often_as_promised(rows):
 
 def test_typical_intervals_hold_about_as_often_as_they_say(rows):
     """At 95%, on data not used to choose the model: at least 88% of ranges and cells."""
-    if rows["range-1"]["method"] != DEFAULT_METHOD:  # type: ignore[comparison-overlap]
+    if rows["range-1"]["method"] != DEFAULT_METHOD:
         pytest.skip("the paper's method does not know what is impossible, and misses more")
     for kind in ("range-1", "range-2", "range-3", "range-4", "cell-1", "cell-2", "cell-3"):
         assert rows[kind]["typical"] >= 0.88, kind
@@ -149,7 +144,6 @@ def test_workloads_ask_what_they_say():
     sizes, rng = np.array(counts.schema.sizes), np.random.default_rng(0)
     for workload in WORKLOADS:
         boxes = draw(workload, counts.schema.sizes, 50, rng)
-        assert boxes is not None
         assert boxes.attribute.shape[1] == int(workload.split("-")[1][0])
         assert (boxes.lower >= 0).all()
         assert (boxes.lower < boxes.upper).all()

@@ -67,23 +67,20 @@ def test_a_large_table_is_cut_down_after_its_bins_are_known():
 
 
 def test_bitcoin_and_gowalla_are_prepared_as_in_the_paper(tmp_path):
-    numbers = {
-        name: [1, 50, 100]
-        for name in ("year", "day", "length", "weight", "count", "looped", "neighbors", "income")
-    }
-    pq.write_table(
-        pa.table(
-            {"address": list("abc"), **numbers, "label": ["white", "princetonLocky", "montrealCryptXXX"]}
-        ),
-        tmp_path / "bitcoin.parquet",
-    )
+    names = ("year", "day", "length", "weight", "count", "looped", "neighbors", "income")
+    labels = ["white", "princetonLocky", "montrealCryptXXX"]
+    columns = {"address": list("abc"), **{name: [1, 50, 100] for name in names}, "label": labels}
+    pq.write_table(pa.table(columns), tmp_path / "bitcoin.parquet")
     bitcoin = dataset_counts("bitcoin", tmp_path)
     assert bitcoin.schema.sizes == (*[30] * 8, 2)
     assert bitcoin.exact_codes[:, -1].tolist().count(0) == 2  # black before white
-    places = pa.table(
-        {"user": [1, 2, 3], "lat": [10.0, 90.0, 400.0], "lon": [0.0, 20.0, 30.0], "location_id": [1, 2, 3]}
-    )
-    pq.write_table(places, tmp_path / "gowalla.parquet")
+    places = {
+        "user": [1, 2, 3],
+        "lat": [10.0, 90.0, 400.0],
+        "lon": [0.0, 20.0, 30.0],
+        "location_id": [1, 2, 3],
+    }
+    pq.write_table(pa.table(places), tmp_path / "gowalla.parquet")
     gowalla = dataset_counts("gowalla", tmp_path)
     assert gowalla.schema.sizes == (1000, 1000)
     assert gowalla.exact_counts.sum() == 2
@@ -104,7 +101,6 @@ def test_first_columns_keep_all_records(tmp_path):
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
-    """A folder that is served on this machine, its address, and a cache of our own."""
     served = tmp_path / "served"
     served.mkdir()
     handler = partial(SimpleHTTPRequestHandler, directory=str(served))
@@ -117,30 +113,30 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path
         server.shutdown()
 
 
-def publish(
-    monkeypatch: pytest.MonkeyPatch, name: str, files: list[tuple[str, str | None]], rows: int
-) -> None:
+def publish(monkeypatch, name, rows, *files):
     """Let a dataset be found elsewhere, with other checksums and another number of rows."""
     real = ORIGINALS[name]
-    monkeypatch.setitem(originals.ORIGINALS, name, Original(tuple(files), real.read, rows, real.columns))
+    files = tuple(file if isinstance(file, tuple) else (file, None) for file in files)
+    monkeypatch.setitem(originals.ORIGINALS, name, Original(files, real.read, rows, real.columns))
 
 
 def test_adult_is_fetched_checked_and_read_as_published(site, monkeypatch):
     folder, url = site
+    other = ADULT_ROW.replace("39", "40").replace("<=50K", ">50K.")
     (folder / "adult.data").write_text(ADULT_ROW + "\n\n")
-    (folder / "adult.test").write_text(
-        "|1x3 Cross validator\n" + ADULT_ROW.replace("39", "40").replace("<=50K", ">50K.") + "\n\n"
-    )
-    sums = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("adult.data", "adult.test")]
-    publish(monkeypatch, "adult", [(f"{url}/adult.data", sums[0]), (f"{url}/adult.test", "0" * 64)], 2)
+    (folder / "adult.test").write_text(f"|1x3 Cross validator\n{other}\n\n")
+    sums = {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in ("adult.data", "adult.test")
+    }
+    (first, right), wrong = [(f"{url}/{name}", sums[name]) for name in sums], (f"{url}/adult.test", "0" * 64)
+    publish(monkeypatch, "adult", 2, first, wrong)
     with pytest.raises(DataError, match=r"Cannot fetch 'adult' from .*adult.test.*--data-dir"):
         fetched("adult")
-    publish(monkeypatch, "adult", [(f"{url}/adult.data", sums[0]), (f"{url}/adult.test", sums[1])], 2)
+    publish(monkeypatch, "adult", 2, first, right)
     rows = pq.read_table(fetched("adult")).to_pylist()
-    assert [(row["age"], row["workclass"], row["income"]) for row in rows] == [
-        (39, "State-gov", "<=50K"),
-        (40, "State-gov", ">50K"),
-    ]
+    told = [(row["age"], row["workclass"], row["income"]) for row in rows]
+    assert told == [(39, "State-gov", "<=50K"), (40, "State-gov", ">50K")]
     (folder / "adult.data").unlink()
     assert dataset_counts("small-adult", None).exact_counts.sum() == 2  # from the cache, without asking again
 
@@ -148,42 +144,40 @@ def test_adult_is_fetched_checked_and_read_as_published(site, monkeypatch):
 def test_what_has_another_shape_than_the_original_is_refused(site, monkeypatch):
     folder, url = site
     line = "19,UP,0.1,0.2,0.3,0.4,0.5,0.6,2\n"
-    header = (
-        "holiday,temp,rain_1h,snow_1h,clouds_all,weather_main,weather_description,date_time,traffic_volume\n"
-    )
-    (folder / "traffic.csv.gz").write_bytes(gzip.compress((header + line * 40).encode()))
-    publish(monkeypatch, "traffic", [(f"{url}/traffic.csv.gz", None)], 48_204)
+    weather = "holiday,temp,rain_1h,snow_1h,clouds_all,weather_main,weather_description"
+    content = f"{weather},date_time,traffic_volume\n" + line * 40
+    (folder / "traffic.csv.gz").write_bytes(gzip.compress(content.encode()))
+    publish(monkeypatch, "traffic", 48_204, f"{url}/traffic.csv.gz")
     with pytest.raises(DataError, match="has 40 rows and 9 columns instead of 48,204 and 9"):
         fetched("traffic")
-    publish(monkeypatch, "traffic", [(f"{url}/traffic.csv.gz", None)], 40)
+    publish(monkeypatch, "traffic", 40, f"{url}/traffic.csv.gz")
     assert pq.read_table(fetched("traffic")).num_rows == 40
+    heists = (
+        "address,year,day,length,weight,count,looped,neighbors,income,label\n"
+        + "a,1,2,3,4,5,6,7,8,white\n" * 30
+    )
     with zipfile.ZipFile(folder / "data.zip", "w") as archive:
-        archive.writestr(
-            "BitcoinHeistData.csv",
-            "address,year,day,length,weight,count,looped,neighbors,income,label\n"
-            + "a,1,2,3,4,5,6,7,8,white\n" * 30,
-        )
-    publish(monkeypatch, "bitcoin", [(f"{url}/data.zip", None)], 30)
+        archive.writestr("BitcoinHeistData.csv", heists)
+    publish(monkeypatch, "bitcoin", 30, f"{url}/data.zip")
     assert dataset_counts("bitcoin", None).exact_counts.sum() == 30
 
 
 def test_check_ins_have_no_header_and_question_marks_are_missing(site, monkeypatch):
     """As in the paper, a question mark in a number of Jm1 drops the row."""
     folder, url = site
-    (folder / "gowalla.txt.gz").write_bytes(
-        gzip.compress(b"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n" * 20)
-    )
-    publish(monkeypatch, "gowalla", [(f"{url}/gowalla.txt.gz", None)], 20)
+    lines = b"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n" * 20
+    (folder / "gowalla.txt.gz").write_bytes(gzip.compress(lines))
+    publish(monkeypatch, "gowalla", 20, f"{url}/gowalla.txt.gz")
     assert pq.read_table(fetched("gowalla")).column_names == ["user", "time", "lat", "lon", "location_id"]
     names = [f"c{i}" for i in range(21)] + ["defects"]
     lines = [",".join(["1.5"] * 21 + ["false"])] * 11 + [",".join(["?"] * 21 + ["true"])]
     (folder / "jm1.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
-    publish(monkeypatch, "jm1", [(f"{url}/jm1.csv", None)], 12)
+    publish(monkeypatch, "jm1", 12, f"{url}/jm1.csv")
     assert dataset_counts("jm1", None).exact_counts.sum() == 11
 
 
 def test_an_unreachable_site_is_told_in_words(monkeypatch, tmp_path):
     monkeypatch.setattr(pooch, "os_cache", lambda _: tmp_path)
-    publish(monkeypatch, "phoneme", [("http://127.0.0.1:9/phoneme.csv", None)], 5404)
+    publish(monkeypatch, "phoneme", 5404, "http://127.0.0.1:9/phoneme.csv")
     with pytest.raises(DataError, match=r"Cannot fetch 'phoneme'.*Give a folder that holds phoneme.parquet"):
         dataset_counts("phoneme", None)

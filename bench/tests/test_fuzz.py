@@ -1,16 +1,19 @@
-"""A slice of the long runs: broken inputs for every reader, and builds killed half-way."""
+"""Slices of the long runs: broken inputs, builds killed half-way, charges without a view, planted bugs."""
 
 import contextlib
+import importlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdpview.errors import HdpviewError
-from hdpview_bench import fuzz
+from hdpview_bench import fuzz, lost
+from hdpview_bench.mutants import MUTANTS, caught_by
 
 READERS = {"schema": 400, "manifest": 400, "view file": 300, "condition": 300, "question": 300, "table": 5}
 
@@ -56,3 +59,27 @@ def test_killed_builds_lose_no_charge_and_leave_no_half_view():
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rounds"] == 10
+
+
+def test_random_builds_lose_nothing():
+    found = lost.rounds(8, seed=5)
+    assert sum(times for what, times in found.items() if ": " in what) == 8
+
+
+def test_every_planted_bug_has_a_place():
+    for mutant in MUTANTS:
+        source = Path(str(importlib.import_module(f"hdpview.{mutant.module}").__file__)).read_text("utf-8")
+        assert source.count(mutant.old) == 1, f"{mutant.module}: {mutant.what}"
+
+
+@pytest.mark.parametrize(
+    ("charge", "what"),
+    [
+        ("noise", "drawn for twice what is charged"),
+        ("refine", "drawn for twice what is charged"),
+        ("max_rows", "one row too many"),
+    ],
+)
+def test_a_planted_bug_is_caught_by_replay(charge, what):
+    (mutant,) = (one for one in MUTANTS if (one.charge, one.what) == (charge, what))
+    assert "replay" in caught_by(mutant)

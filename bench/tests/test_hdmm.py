@@ -1,6 +1,4 @@
-"""HDMM: its algebra against matrices written out, its fit against least squares, its expected error against
-many runs.
-"""
+"""HDMM against matrices written out, least squares, and the errors of many runs."""
 
 import math
 from fractions import Fraction
@@ -16,7 +14,6 @@ from dense import Floats, released, schema_of
 from hdpview_bench.rivals.hdmm import Hdmm
 from hdpview_bench.rivals.hdmm.release import exact_measurements, fit
 from hdpview_bench.rivals.hdmm.strategy import Factor, Strategy
-from hdpview_bench.rivals.hdmm.templates import Template, whole_numbers
 from hdpview_bench.rivals.hdmm.workload import workload_named
 from hdpview_bench.rivals.identity import Identity
 from hdpview_bench.workloads import WORKLOADS
@@ -64,7 +61,6 @@ def test_expected_errors_agree_with_matrices_written_out(workload, measured):
 
 
 def test_the_fit_is_least_squares():
-    """For measurements of any value, against weighted least squares over all cells."""
     rng = np.random.default_rng(3)
     strategy = some_strategy(rng, [(0, 1), (1, 2), (0, 2), (2,), ()])
     weights = rng.random(5) + 0.1
@@ -89,7 +85,6 @@ def test_the_fit_is_least_squares():
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(0,), (0, 1), (1, 2), (0, 1, 2)]))
 def test_one_record_changes_measurements_by_exactly_the_sensitivity(seed, chosen):
-    """Summed over all measurements of a set, wherever the record comes."""
     rng = np.random.default_rng(seed)
     strategy = some_strategy(rng, [chosen])
     table = rng.integers(0, 9, [SIZES[i] for i in chosen])
@@ -100,23 +95,7 @@ def test_one_record_changes_measurements_by_exactly_the_sensitivity(seed, chosen
     assert np.abs(change).sum() == strategy.sensitivity(chosen)
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 4), st.integers(4, 10), st.integers(0, 2**32 - 1))
-def test_whole_weights_have_equal_columns_and_stay_near(size, p, bits, seed):
-    """Columns sum to 2^bits exactly; weights of ordinary size move by half a unit."""
-    rng = np.random.default_rng(seed)
-    matrix = Template(rng.random((p, size)) * rng.choice([0.3, 1.0, 30.0]), np.eye(size)).matrix()
-    whole = whole_numbers(matrix, size, bits)
-    assert (whole.sum(axis=0) == 2**bits).all()
-    assert (whole >= 0).all()
-    assert (np.diag(whole[:size]) >= 1).all()
-    if matrix[:size].max() * 2**bits > p:
-        assert np.abs(np.diag(whole[:size]) - np.diag(matrix[:size]) * 2**bits).max() <= p
-
-
-@pytest.mark.parametrize(
-    ("sizes", "epsilon"), [((5, 4, 3, 2), 1.0), ((2, 2, 2, 2, 2), 0.1), ((30, 3, 1, 7), 8.0)], ids=str
-)
+@pytest.mark.parametrize(("sizes", "epsilon"), [((5, 4, 3, 2), 1.0), ((2, 2, 2, 2, 2), 0.1)], ids=str)
 def test_never_worse_than_noise_on_every_cell(sizes, epsilon):
     schema = schema_of(sizes)
     for workload in WORKLOADS:

@@ -24,28 +24,12 @@ def some_counts() -> SparseCounts:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-9), (0.1, 1e-6), (5.0, 1e-12)])
 def test_the_budget_in_rho_is_the_largest_allowed(epsilon, delta):
-    """SciPy minimises the bound over all orders; ρ 1% larger misses δ."""
-
-    def least_delta(rho: float) -> float:
-        def log_delta(log_order: float) -> float:
-            alpha = 1 + math.exp(log_order)
-            return (
-                (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
-            )
-
-        return math.exp(
-            optimize.minimize_scalar(
-                log_delta, bounds=(-5, 15), method="bounded", options={"xatol": 1e-10}
-            ).fun
-        )
-
     rho = zcdp_budget(epsilon, delta)
-    assert least_delta(rho) == pytest.approx(delta, rel=1e-4)
-    assert least_delta(1.01 * rho) > delta
+    assert least_delta(rho, epsilon) == pytest.approx(delta, rel=1e-4)
+    assert least_delta(1.01 * rho, epsilon) > delta
 
 
 def stand_in(tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in the place of the peers' own, under this interpreter."""
     program = tmp_path / "stand_in.py"
     program.write_text("import sys\nimport numpy as np\n" + body)
     monkeypatch.setattr(peers, "_PROGRAM", program)
@@ -65,36 +49,25 @@ def test_records_go_out_and_synthetic_ones_come_back(tmp_path, monkeypatch):
 
 
 def test_time_limits_failures_and_absence_are_told_in_words(tmp_path, monkeypatch):
-    stand_in(tmp_path, "import time\ntime.sleep(60)\n", monkeypatch)
-    with pytest.raises(MethodError, match=r"aim \(δ = 1e-09\) did not finish within 0\.5 seconds"):
-        peers.peer_release("aim", some_counts(), 1.0, seconds=0.1)
+    def told(name: str, words: str, seconds: float = 60.0) -> str:
+        with pytest.raises(MethodError, match=words) as caught:
+            peers.peer_release(name, some_counts(), 1.0, seconds=seconds)
+        return str(caught.value)
+
+    stand_in(tmp_path, "import time\ntime.sleep(600)\n", monkeypatch)
+    told("aim", r"aim \(δ = 1e-09\) did not finish within 0\.5 seconds", seconds=0.1)
     stand_in(tmp_path, "raise SystemExit('300 records')\n", monkeypatch)
-    with pytest.raises(MethodError, match="failed with exit code 1") as caught:
-        peers.peer_release("aim", some_counts(), 1.0)
-    assert "300" not in str(caught.value)
-    monkeypatch.delenv("HDPVIEW_PEERS_PYTHON")
-    monkeypatch.setattr(peers, "find_spec", lambda name: None)
-    with pytest.raises(
-        MethodError,
-        match=r"aim \(δ = 1e-09\): .* pip install 'hdpview-bench\[peers\]'.* HDPVIEW_PEERS_PYTHON",
-    ):
-        peers.peer_release("aim", some_counts(), 1.0)
-    with pytest.raises(
-        MethodError, match=r"dpmm-aim \(δ = 1e-09\): .* pip install dpmm .* HDPVIEW_DPMM_PYTHON"
-    ):
-        peers.peer_release("dpmm-aim", some_counts(), 1.0)
-    with pytest.raises(MethodError, match="Did you mean 'mst'"):
-        peers.peer_release("mts", some_counts(), 1.0)
-
-
-def test_computing_time_is_limited(tmp_path, monkeypatch):
-    pytest.importorskip("resource")
-    body = (
+    assert "300" not in told("aim", "failed with exit code 1")
+    limit = (
         f"import runpy\nrunpy.run_path({str(_PROGRAM)!r})['_limit_computing'](1.0)\nwhile True:\n    pass\n"
     )
-    stand_in(tmp_path, body, monkeypatch)
-    with pytest.raises(MethodError, match="needed more computing time than the limit allows"):
-        peers.peer_release("mst", some_counts(), 1.0, seconds=60.0)
+    stand_in(tmp_path, limit, monkeypatch)
+    told("mst", "needed more computing time than the limit allows")
+    monkeypatch.delenv("HDPVIEW_PEERS_PYTHON")
+    monkeypatch.setattr(peers, "find_spec", lambda name: None)
+    told("aim", r"aim \(δ = 1e-09\): .* pip install 'hdpview-bench\[peers\]'.* HDPVIEW_PEERS_PYTHON")
+    told("dpmm-aim", r"dpmm-aim \(δ = 1e-09\): .* pip install dpmm .* HDPVIEW_DPMM_PYTHON")
+    told("mts", "Did you mean 'mst'")
 
 
 def test_records_are_drawn_as_the_tables_say_and_tied_to_nothing_else():
@@ -117,7 +90,6 @@ def test_records_are_drawn_as_the_tables_say_and_tied_to_nothing_else():
 
 @pytest.mark.parametrize("name", ["mst", "dpmm-mst", "dpmm-aim"])
 def test_peers_themselves_find_what_is_there(name):
-    """With a large budget, to 5% of the records."""
     if peers.package_of(name).interpreter() is None:
         pytest.skip(peers.package_of(name).how_to_install)
     schema = Schema([*some_counts().schema.attributes, Integer(name="c", min=7, max=7)])
@@ -126,3 +98,14 @@ def test_peers_themselves_find_what_is_there(name):
     expected = np.zeros((5, 4, 1))
     expected[0, 0], expected[1, 3], expected[4, 2] = 300, 200, 500
     np.testing.assert_allclose(release.marginal([0, 1, 2]), expected, atol=50)
+
+
+def least_delta(rho, epsilon):
+    """By SciPy, over all orders."""
+
+    def log_delta(log_order):
+        alpha = 1 + math.exp(log_order)
+        return (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
+
+    found = optimize.minimize_scalar(log_delta, bounds=(-5, 15), method="bounded", options={"xatol": 1e-10})
+    return math.exp(found.fun)

@@ -25,7 +25,6 @@ def test_the_mean_share_of_cells_is_that_of_all_questions_written_out(workload):
     expected = mean_share_of_cells(workload, SIZES)
     assert expected == pytest.approx(shares @ frequency, rel=1e-12)
     drawn_boxes = draw(workload, SIZES, 40_000, np.random.default_rng(2))
-    assert drawn_boxes is not None
     drawn = ((drawn_boxes.upper - drawn_boxes.lower) / np.array(SIZES)[drawn_boxes.attribute]).prod(axis=1)
     # False-alarm rate 1e-6.
     assert abs(drawn.mean() - expected) < stats.norm.isf(5e-7) * drawn.std() / np.sqrt(len(drawn)) + 1e-12
@@ -36,7 +35,6 @@ def test_identitys_error_is_the_one_it_says(workload):
     """500 releases; a t-test at 1e-6 would reject a formula 30% off."""
     dense, n = np.random.default_rng(4).integers(0, 9, (8, 5, 6, 3)), 500
     boxes = draw(workload, dense.shape, 1_000, np.random.default_rng(6))
-    assert boxes is not None
     truth = released(Identity(), dense, 10**4, b"truth")[0].answer(boxes)  # no cell has noise
     releases = (released(Identity(), dense, Fraction(1, 5), b"%d" % i)[0] for i in range(n))
     squared = np.array([((release.answer(boxes) - truth) ** 2).mean() for release in releases])
@@ -49,7 +47,6 @@ def test_identitys_error_is_the_one_it_says(workload):
 def histograms_of(dense: Ints, epsilon: Fraction | int, key: bytes) -> ProductRelease:
     release, charges = released(Histograms(), dense, epsilon, key)
     assert charges == (Charge("noise on histograms", Fraction(epsilon) / dense.ndim, dense.ndim),)
-    assert isinstance(release, ProductRelease)
     return release
 
 
@@ -62,17 +59,6 @@ def test_histograms_are_noisy_with_a_share_of_the_budget_each():
     box = CodeBoxes(np.array([[2, 0]]), np.array([[1, 0]]), np.array([[3, 2]]))
     by_hand = dense[:, :, 1:3].sum() * dense[:2].sum() / dense.sum()
     assert release.answer(box)[0] == pytest.approx(by_hand)
-
-
-def test_histograms_with_noise_are_counts_of_one_table():
-    dense = np.zeros(SIZES, dtype=np.int64)
-    dense[0, 0, 0, 0] = 3
-    totals = []
-    for i in range(40):
-        release = histograms_of(dense, Fraction(1, 10), b"%d" % i)
-        assert all((shares >= 0).all() and shares.sum() == pytest.approx(1) for shares in release.shares)
-        totals.append(release.total)
-    assert min(totals) == 0 < max(totals)
 
 
 def test_each_histogram_has_the_noise_of_its_share():

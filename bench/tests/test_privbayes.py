@@ -1,6 +1,4 @@
-"""PrivBayes: candidates, the score and its sensitivity, and what it releases with a budget that leaves no
-noise.
-"""
+"""PrivBayes: candidates, sensitivity and law of choices, and releases without noise."""
 
 import itertools
 import math
@@ -21,7 +19,6 @@ from hdpview_bench.rivals.privbayes.network import (
     choose_network,
     dependence,
 )
-from hdpview_bench.rivals.privbayes.synthesis import synthesise
 
 
 def chain(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -69,17 +66,6 @@ def test_parent_sets_are_exactly_the_maximal_ones(sizes, most_cells, most_parent
     assert maximal_sets == maximal
 
 
-def test_joint_counts_agree_with_records_one_by_one():
-    sizes = (4, 3, 5, 2)
-    codes = chain(500, np.random.default_rng(1))
-    counts = counts_of(tensor_of(codes, sizes))
-    joint = ExactTables(counts.exact_codes, counts.exact_counts, sizes).exact_joint(Node(1, ((2, 1), (3, 0))))
-    expected = np.zeros((3, 2, 3), dtype=np.int64)
-    for _, second, third, fourth in codes:
-        expected[third >> 1, fourth, second] += 1
-    np.testing.assert_array_equal(joint, expected.reshape(6, 3))
-
-
 def test_choices_follow_the_exponential_mechanism():
     """In proportion to exp(ε·R/4), to 5 standard errors."""
     sizes, epsilon = (2, 2, 2), 0.2
@@ -117,22 +103,3 @@ def test_with_a_large_budget_the_release_is_its_network_without_noise():
     for attributes in itertools.combinations(range(4), 2):
         exact = tensor_of(codes[:, attributes], tuple(sizes[a] for a in attributes))
         np.testing.assert_allclose(release.marginal(attributes), exact, atol=25)
-
-
-def test_a_network_of_one_parent_each_gives_what_its_factors_give():
-    rng = np.random.default_rng(4)
-    sizes, n = (3, 4, 2), 50_000
-    network = [Node(1, ()), Node(0, ((1, 1),)), Node(2, ((0, 0),))]
-    tables = [
-        rng.dirichlet(np.ones(sizes[node.child]), rows) for node, rows in zip(network, (1, 2, 3), strict=True)
-    ]
-    codes = synthesise(network, tables, sizes, n, rng)
-    drawn = tensor_of(codes.T, sizes)
-    expected = np.zeros(sizes)
-    for cell in itertools.product(*map(range, sizes)):
-        expected[cell] = (
-            n * tables[0][0, cell[1]] * tables[1][cell[1] >> 1, cell[0]] * tables[2][cell[0], cell[2]]
-        )
-    np.testing.assert_allclose(drawn.sum(axis=(0, 2)), expected.sum(axis=(0, 2)), atol=1.01)
-    np.testing.assert_allclose(drawn.sum(axis=(1, 2)), expected.sum(axis=(1, 2)), atol=5)
-    np.testing.assert_allclose(drawn, expected, atol=5 * math.sqrt(n) / 2)

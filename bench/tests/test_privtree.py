@@ -1,10 +1,7 @@
-"""PrivTree: its noise and bias by the paper's formulas, and children without records drawn together as if one
-by one.
-"""
+"""PrivTree: the law of its trees, its noise and bias by the paper's formulas, its answers."""
 
 import itertools
 import math
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -13,10 +10,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import stats
 from testers import (
-    FALSE_ALARM,
     frequencies_are_rejected,
     laplace_scale_is_rejected,
     laplace_shape_is_rejected,
+    samples_differ,
 )
 
 from dense import released
@@ -36,14 +33,12 @@ def grow(
 ) -> PrivtreeRelease:
     release, charges = released(Privtree(n_cut), dense, epsilon, key)
     assert charges == (Charge("grow the tree", epsilon / 2), Charge("noise on counts", epsilon / 2))
-    assert isinstance(release, PrivtreeRelease)
     return release
 
 
 def leaves_of(release: PrivtreeRelease) -> dict[Box, float]:
     """Every leaf as a box with its count, from the inverse of the transform (which is the transform, over its
-    length).
-    """
+    length)."""
     was_split: set[Box] = {
         tuple(zip(low, high, strict=True))
         for low, high in zip(release.lower.tolist(), release.upper.tolist(), strict=True)
@@ -97,30 +92,13 @@ def naive_tree(dense: NDArray[np.int64], epsilon: float, n_cut: int, rng: Genera
     return frozenset(leaves)
 
 
-def samples_differ(one: Counter[frozenset[Box]], other: Counter[frozenset[Box]]) -> bool:
-    """A chi-square test that two samples of trees have one law. Trees seen fewer than 40 times together are
-    taken as one outcome.
-    """
-    common = [tree for tree in one | other if one[tree] + other[tree] >= 40]
-    table = np.array(
-        [
-            [sample[tree] for tree in common] + [sample.total() - sum(sample[tree] for tree in common)]
-            for sample in (one, other)
-        ]
-    )
-    assert len(common) >= 5, "too few common trees to tell laws apart"
-    return bool(stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue < FALSE_ALARM)
-
-
 @pytest.mark.parametrize("n_cut", [None, 1])
 def test_trees_have_the_law_of_full_enumeration(n_cut):
     """2,000 trees against 2,000 in which every child is tested; a budget 1.4 times as large is rejected."""
     dense = np.array([[9, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 3]])
-    ours = Counter(frozenset(leaves_of(grow(dense, Fraction(2), b"%d" % i, n_cut))) for i in range(N_TREES))
+    ours = [frozenset(leaves_of(grow(dense, Fraction(2), b"%d" % i, n_cut))) for i in range(N_TREES)]
     rng, k = np.random.default_rng(9), n_cut or 2
-    right, wrong = (
-        Counter(naive_tree(dense, epsilon, k, rng) for _ in range(N_TREES)) for epsilon in (1.0, 1.4)
-    )
+    right, wrong = ([naive_tree(dense, epsilon, k, rng) for _ in range(N_TREES)] for epsilon in (1.0, 1.4))
     assert not samples_differ(ours, right)
     assert samples_differ(ours, wrong)
 
@@ -138,29 +116,6 @@ def test_noise_and_bias_follow_the_papers_formulas(n_children, epsilon):
         expected = stats.laplace.sf(0, loc=biased, scale=rule.noise_scale)
         assert rule.chance(counts, depth) == pytest.approx(expected, rel=1e-12)
     assert rule.chance(np.zeros(1, dtype=np.int64), 3)[0] == pytest.approx(0.5 / n_children)
-
-
-@pytest.mark.parametrize("n_children", [2, 4, 64])
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
-def test_the_whole_path_costs_no_more_than_the_budget(n_children, epsilon):
-    """The losses of all decisions along a path stay below ε together, whatever the counts."""
-    rule, worst = SplitRule.choose(n_children, epsilon), 0.0
-    step = max(1, round(rule.bias_per_level))
-    for counts in itertools.product(
-        sorted({0, 1, 2, *(step * i + j for i in range(6) for j in (0, 1))}), repeat=4
-    ):
-        if any(a < b for a, b in itertools.pairwise(counts)):
-            continue  # a block never holds more than the one around it
-        split = np.array(
-            [
-                (rule.chance(np.array([c]), depth)[0], rule.chance(np.array([c + 1]), depth)[0])
-                for depth, c in enumerate(counts)
-            ]
-        )
-        on, end = np.log(split[:, 1] / split[:, 0]), np.log((1 - split[:, 1]) / (1 - split[:, 0]))
-        losses = np.concatenate([[0.0], np.cumsum(on)[:-1]]) + end
-        worst = max(worst, float(np.abs(losses).max()))
-    assert 0.3 * epsilon < worst <= epsilon
 
 
 def test_empty_children_of_a_huge_split_are_found_at_once():
@@ -208,6 +163,6 @@ def test_leaves_tile_the_domain_and_answers_are_their_overlaps(sizes, n_cut):
             boxes = draw(workload, sizes, 30, rng)
             for j, answer in enumerate([] if boxes is None else release.answer(boxes)):
                 place = [slice(None)] * len(sizes)
-                for a, low, high in zip(boxes.attribute[j], boxes.lower[j], boxes.upper[j], strict=True):  # type: ignore[union-attr]
+                for a, low, high in zip(boxes.attribute[j], boxes.lower[j], boxes.upper[j], strict=True):
                     place[a] = slice(low, high)
                 assert answer == pytest.approx(spread[tuple(place)].sum(), abs=1e-9)

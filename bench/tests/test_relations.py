@@ -17,7 +17,6 @@ from hdpview_bench.relations import exact_relations, relation_errors
 
 
 def three_attributes() -> SparseCounts:
-    """A number, a number that grows with it, and a category of three; some groups are too small to count."""
     schema = Schema(
         [
             Integer(name="a", min=0, max=3),
@@ -58,8 +57,7 @@ def test_relations_are_those_with_an_order_and_enough_records():
 def test_slopes_are_what_is_left_of_a_relation(keep):
     """Group means pulled to the middle by a factor have that slope, and lose its complement squared."""
     counts = three_attributes()
-    errors = relation_errors(Altered(counts, keep), exact_relations(counts))  # type: ignore[arg-type]
-    assert errors is not None
+    errors = relation_errors(Altered(counts, keep), exact_relations(counts))
     assert errors.slope_median == pytest.approx(keep)
     assert errors.slopes_above_half == (keep > 0.5)
     # The small group pulls the middle of all a little away from that of the groups that count.
@@ -68,7 +66,7 @@ def test_slopes_are_what_is_left_of_a_relation(keep):
 
 def test_tables_without_relations_have_none():
     counts = dataset_counts("uniform", None)
-    assert relation_errors(Altered(counts, 1.0), exact_relations(counts)) is None  # type: ignore[arg-type]
+    assert relation_errors(Altered(counts, 1.0), exact_relations(counts)) is None
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

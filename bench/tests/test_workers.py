@@ -15,7 +15,6 @@ GENEROUS = Limits(seconds=60, memory_bytes=2 * 2**30)
 
 
 def act(task: str) -> int:
-    """A task that does what its name says."""
     if task == "sleep":
         time.sleep(600)
     if task == "compute":

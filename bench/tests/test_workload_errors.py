@@ -38,7 +38,6 @@ class DenseRelease:
 
 
 def table(sizes: tuple[int, ...]) -> tuple[SparseCounts, DenseRelease, DenseRelease]:
-    """Some counts, the same as a release without errors, and a release that is wrong everywhere."""
     rng = np.random.default_rng(1)
     cube = rng.poisson(0.7, sizes)
     return counts_of(cube), DenseRelease(cube.astype(float)), DenseRelease(cube + rng.normal(0, 3, sizes))

@@ -1,5 +1,4 @@
-"""The catalogue beside that of a real PostgreSQL with a table of the same shape: clients see no
-difference."""
+"""The catalogue beside that of a real PostgreSQL with a table of the same shape."""
 
 import itertools
 import subprocess
@@ -21,15 +20,13 @@ from hdpview.explore.postgres.catalog.layout import column_type
 
 SCHEMA = Schema(
     [
-        Integer(name="age", min=0, max=99),
-        Integer(name="Long Number", min=0, max=2**40, every=2**35),
+        Integer(name="age", min=0, max=99), Integer(name="Long Number", min=0, max=2**40, every=2**35),
         Real(name="weight", min=0.0, max=1.0, bins=4, nullable=True),
-        Category(name="region", values=("North", "South"), nullable=True),
-        Boolean(name="smoker"),
+        Category(name="region", values=("North", "South"), nullable=True), Boolean(name="smoker"),
         Datetime(name="day", min="2024-01-01", max="2024-01-31", every="1d"),
         Datetime(name="at", min="2024-01-01", max="2024-01-02", every="1h"),
     ]
-)
+)  # fmt: skip
 TABLE = f"""CREATE TABLE "People" (age integer NOT NULL, "Long Number" bigint NOT NULL,
     weight double precision, region text, smoker boolean NOT NULL,
     day {column_type(SCHEMA["day"]).name} NOT NULL, at timestamp NOT NULL)"""
@@ -138,10 +135,8 @@ def test_sqlalchemy_reflects_the_same(both):
         look = sa.inspect(engine)
         facts: list[object] = [look.get_table_names(), look.get_view_names(), look.has_table("People")]
         facts += [
-            look.get_pk_constraint("People"),
-            look.get_foreign_keys("People"),
-            look.get_indexes("People"),
-        ]
+            look.get_pk_constraint("People"), look.get_foreign_keys("People"), look.get_indexes("People"),
+        ]  # fmt: skip
         facts += [look.get_unique_constraints("People"), look.get_check_constraints("People")]
         facts += [look.get_table_comment("People"), look.get_table_options("People")]
         facts += [{**column, "type": str(column["type"])} for column in look.get_columns("People")]

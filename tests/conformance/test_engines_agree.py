@@ -1,6 +1,4 @@
-"""One key, one view: in memory, out of core and on Spark, whatever the table and however its rows are
-spread.
-"""
+"""One key gives one view: in memory, out of core and on Spark, however the rows are spread."""
 
 import dataclasses
 from typing import Any
@@ -28,8 +26,7 @@ RNG_SEED = 20220915
 
 def skewed(rng: np.random.Generator) -> tuple[Columns, int]:
     """Most rows near one corner, a few anywhere: cuts are chosen by rejection at first, by all scores further
-    down.
-    """
+    down."""
     return np.minimum(rng.exponential(4, (2000, 4)).astype(np.int64), 29), 30
 
 
@@ -50,7 +47,6 @@ TABLES = {
 
 
 def table_of(name: str) -> tuple[Columns, pa.Table, hv.Schema]:
-    """Codes, the table and its schema."""
     codes, size = TABLES[name](np.random.default_rng(RNG_SEED))
     table = pa.table({f"a{i}": column for i, column in enumerate(codes.T)})
     schema = hv.Schema([hv.Integer(name=column, min=0, max=size - 1) for column in table.column_names])
@@ -58,7 +54,6 @@ def table_of(name: str) -> tuple[Columns, pa.Table, hv.Schema]:
 
 
 def assert_same(one: hv.PView, other: hv.PView) -> None:
-    """Components and released tables are equal, bit for bit and in the same order."""
     mine, theirs = arrays_of(one), arrays_of(other)
     assert mine.keys() == theirs.keys()
     for name in mine:
@@ -69,7 +64,6 @@ def assert_same(one: hv.PView, other: hv.PView) -> None:
 
 
 def arrays_of(view: hv.PView) -> dict[str, NDArray[Any]]:
-    """The content of a view besides its manifest."""
     (part,) = view.parts
     arrays: dict[str, NDArray[Any]] = {}
     for field in dataclasses.fields(part.components):
@@ -99,8 +93,7 @@ def test_one_key_gives_one_view(name, spark, monkeypatch):
 
 def dense_blocks_per_level(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that gets, for each level that is decided from sums, the number of blocks that needed the
-    general form of deviations.
-    """
+    general form of deviations."""
     seen: list[int] = []
     above = spark_engine._Growth._above
 
@@ -122,7 +115,6 @@ def test_partitions_do_not_matter(n_partitions, method, spark):
 
 
 def table_of_persons() -> tuple[pa.Table, hv.Schema]:
-    """Rows with two columns for persons, each of which counts as several records or none."""
     rng = np.random.default_rng(RNG_SEED)
     table = pa.table({
         "who": [f"p{i}" for i in rng.integers(0, 300, 2000)], "number": rng.integers(0, 300, 2000),

@@ -17,7 +17,6 @@ pytestmark = ONE_WORKER
 
 
 def codes_on_spark(frame: Any) -> NDArray[np.int64]:
-    """Codes of each row, in order of the column `row`."""
     schema = Schema([Integer(name="row", min=0, max=N_ROWS - 1), *ATTRIBUTES])
     with distributed_counts(frame, schema) as counts:
         chunks = counts.exact_chunks.collect()

@@ -1,6 +1,4 @@
-"""The judge of the SQL layer: on a view without noise, every statement is answered as DuckDB answers it on
-the table.
-"""
+"""The judge of SQL: a view without noise answers every statement as DuckDB does on the table."""
 
 from datetime import date, timedelta
 from decimal import Decimal
@@ -42,7 +40,6 @@ def _time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def values_of(attribute: Any) -> list[Any]:
-    """The value of each code."""
     if isinstance(attribute, Date):
         start = date.fromisoformat(str(attribute.min)[:10])
         values: list[Any] = [start + timedelta(days=i) for i in range(attribute.n_values)]
@@ -56,8 +53,7 @@ def values_of(attribute: Any) -> list[Any]:
 @pytest.fixture(scope="module")
 def both() -> Both:
     """One table of 300 people, as a noiseless view and in DuckDB. Values lean to the low codes, so that
-    groups differ in size.
-    """
+    groups differ in size."""
     rng = np.random.default_rng(11)
     codes = np.stack([(rng.beta(1.0, 1.5, 300) * size).astype(np.int64) for size in PEOPLE.sizes], axis=1)
     values = [values_of(attribute) for attribute in PEOPLE.attributes]
@@ -70,7 +66,6 @@ def both() -> Both:
 
 
 def answers_of_view(view: PView, sql: str, **options: Any) -> list[list[Any]]:
-    """Rows without the ends of intervals."""
     result = run(view, sql, with_intervals=False, **options)
     ends = {f"{name}{end}" for name in result.aggregates for end in ("_lower", "_upper")}
     return [[value for name, value in row.items() if name not in ends] for row in result.to_rows()]

@@ -15,13 +15,9 @@ from hdpview.privacy.exact import unprotected
 from sparks import ONE_WORKER
 
 TEXT = TextFormat(
-    separator=";",
-    encoding="latin-1",
-    decimal=",",
-    thousands=".",
-    dates=("%d.%m.%Y", "%m/%d/%y %I:%M %p", "%d-%b-%Y"),
-    missing=("?", "k. A."),
-)
+    separator=";", encoding="latin-1", decimal=",", thousands=".",
+    dates=("%d.%m.%Y", "%m/%d/%y %I:%M %p", "%d-%b-%Y"), missing=("?", "k. A."),
+)  # fmt: skip
 NUMBERS = ["1,5", "1.234,5", "2.5", "?", " k. A. ", "", "-3", "12.34", None, "x"]
 MOMENTS = [
     "03.01.2020", "01/03/20 12:30 AM", "3-Jan-2020", "31.02.2020", "?", "2020-01-04", None, "4.1.2020",

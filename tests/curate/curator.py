@@ -1,9 +1,6 @@
-"""A curator at the page in a real browser, and the command that serves it. Where HDPVIEW_PICTURES is
-set, screenshots go to tests/curate/artefacts/.
-"""
+"""A curator at the page in a real browser, and the command that serves it."""
 
 import contextlib
-import os
 import re
 import signal
 import socket
@@ -13,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -21,15 +19,13 @@ from playwright.sync_api import Browser, Page
 from hdpview.curate.curation import Curation
 from hdpview.curate.server import create_app
 
-ARTEFACTS = Path(__file__).parent / "artefacts"
 BUILD_MS = 240_000  # for a build to end, on a machine that does much else
 
 
 @contextmanager
 def served(data: Path) -> Iterator[str]:
     """The address of the page about a table, answered by this process: nothing is imported or compiled
-    again.
-    """
+    again."""
     with contextlib.chdir(data.parent), socket.create_server(("127.0.0.1", 0)) as listener:
         token = "curator"
         app = create_app(Curation(data.name, Path()), token)
@@ -66,9 +62,9 @@ class Curator:
     """A person at the page, who also records console messages and requests."""
 
     def __init__(
-        self, browser: Browser, url: str, width: int = 1180, height: int = 900, scheme: str = "light"
-    ) -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+        self, browser: Browser, url: str, width: int = 1180, height: int = 900, scheme: Any = "light"
+    ):
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         self.context.set_default_timeout(60_000)
         self.page: Page = self.context.new_page()
         self.url = url
@@ -89,7 +85,6 @@ class Curator:
         return self.page
 
     def checked(self) -> None:
-        """Wait until the server has checked the input."""
         self.page.wait_for_selector("body[data-checked]:not([data-checked=''])")
 
     def type(self, label: str, text: str) -> None:
@@ -100,7 +95,6 @@ class Curator:
         return self.page.locator(f'[data-column="{column}"] .said').inner_text()
 
     def built(self) -> None:
-        """Build, and wait for the view."""
         self.page.locator("#start").click()
         self.page.wait_for_selector("#result:not([hidden])", timeout=BUILD_MS)
 
@@ -110,11 +104,6 @@ class Curator:
         said = self.page.locator(f"#{deed}-said")
         self.page.locator(f"#{deed}:enabled").wait_for()
         return said.inner_text()
-
-    def picture(self, name: str) -> None:
-        if os.environ.get("HDPVIEW_PICTURES"):
-            ARTEFACTS.mkdir(exist_ok=True)
-            self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
 
     def leave(self) -> None:
         self.context.close()

@@ -1,6 +1,4 @@
-"""The curator's page: mistakes are caught before they cost, wrong input is answered in words, and anyone can
-use it.
-"""
+"""The curator's page: mistakes are caught before they cost, and wrong input is answered in words."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +19,6 @@ N_ROWS = 3_000
 
 
 def write_ward(path: Path) -> None:
-    """A small table: age bands, costs, wards and days."""
     rng = np.random.default_rng(3)
     columns = {
         "visit_id": range(N_ROWS),
@@ -75,9 +72,6 @@ def describe(curator: Curator, cost: str = "5000", wards: str = "north, south, e
 
 
 def test_each_silent_mistake_is_caught(curator, ward):
-    """Unreadable values are reported while typing, and the build asks before it spends anything. Mistakes
-    that only counts show are reported below the view and on its card.
-    """
     page = curator.visit()
     describe(curator, cost="1000", wards="north, south")
     assert "Lost: nearly all values are unreadable as integer, shape '[99-99)'" in curator.said("band")
@@ -90,7 +84,6 @@ def test_each_silent_mistake_is_caught(curator, ward):
     asks = page.get_by_role("alertdialog")
     expect(asks).to_contain_text("Nothing has been spent yet")
     expect(asks).to_contain_text("band: nearly all values are unreadable")
-    curator.picture("asks")
     assert not (ward.parent / "ward.pview").exists()
     assert spent(ward) == 0
     page.get_by_role("button", name="Build anyway").click()
@@ -101,7 +94,6 @@ def test_each_silent_mistake_is_caught(curator, ward):
     assert "the bound is too tight" in findings
     assert "ward: " in findings
     assert "bins hold nothing distinguishable from noise" in findings
-    curator.picture("findings")
     assert spent(ward) == 8
     assert "Wrote" in curator.do("publish")
     assert "already exists" in curator.do("publish")
@@ -110,7 +102,7 @@ def test_each_silent_mistake_is_caught(curator, ward):
     assert "the bound is too tight" in card
     assert "psql -h 127.0.0.1" in curator.do("serve")
     address = curator.do("explore")
-    other = page.context.browser.new_page()  # type: ignore[union-attr]
+    other = page.context.browser.new_page()
     other.goto(address)
     other.wait_for_selector("body[data-shown]")
     other.close()
@@ -119,9 +111,6 @@ def test_each_silent_mistake_is_caught(curator, ward):
 
 
 def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator, ward):
-    """An invalid bound, an invalid or excessive budget, an invalid path: each message names the remedy, and
-    nothing is spent. An existing view is not overwritten.
-    """
     page = curator.visit()
     assert page.locator("#to-choose").is_enabled()
     curator.type("from of cost", "five")
@@ -148,7 +137,6 @@ def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator, ward):
         page.get_by_label("File of the view").fill(output)
         page.locator("#start").click()
         expect(page.locator("#build-error")).to_contain_text(words)
-    curator.picture("full-ledger")
     assert spent(ward) == 0
     (ward.parent / "ward.pview").write_text("a view that was paid for")
     page.get_by_label("File of the view").fill("ward.pview")
@@ -159,9 +147,6 @@ def test_wrong_input_and_a_full_ledger_are_answered_in_words(curator, ward):
 
 @pytest.mark.parametrize("is_charged", [False, True])
 def test_a_build_can_be_cancelled_and_says_what_it_cost(curator, ward, monkeypatch, is_charged):
-    """Cancelling ends the build at its next step, before or after the charge; page and ledger state the same
-    budget. The page can start another build.
-    """
     progress, is_there = BuildJob._progress, threading.Event()
 
     def wait_at_a_step(job: BuildJob, fraction: float | None, text: str) -> None:
@@ -188,7 +173,6 @@ def test_a_build_can_be_cancelled_and_says_what_it_cost(curator, ward, monkeypat
 
 
 def test_the_schema_file_and_the_commands_say_the_same(curator, ward, browser):
-    """The page saves what it shows, its commands contain all choices, and it starts from an existing file."""
     page = curator.visit()
     describe(curator)
     page.get_by_label("Type of band").select_option("category")
@@ -210,7 +194,7 @@ def test_the_schema_file_and_the_commands_say_the_same(curator, ward, browser):
     text = (ward.parent / "ward.toml").read_text()
     assert text == page.locator("#schema").inner_text()
     schema = hv.Schema.load(ward.parent / "ward.toml")
-    assert schema["band"].ordered  # type: ignore[attr-defined]
+    assert schema["band"].ordered
     with served(ward) as url:
         again = Curator(browser, url)
         other = again.visit()
@@ -220,11 +204,10 @@ def test_the_schema_file_and_the_commands_say_the_same(curator, ward, browser):
         other.locator("#save").click()
         expect(other.locator("#saved")).to_contain_text("Wrote")
         again.leave()
-    assert hv.Schema.load(ward.parent / "ward.toml")["cost"].max == 9000  # type: ignore[attr-defined]
+    assert hv.Schema.load(ward.parent / "ward.toml")["cost"].max == 9000
 
 
 def test_what_a_budget_buys_is_drawn(curator):
-    """Errors of the chosen budget, and of a third and three times of it, by kind of question."""
     page = curator.visit()
     describe(curator)
     page.get_by_label("Use band").uncheck()
@@ -244,13 +227,9 @@ def test_what_a_budget_buys_is_drawn(curator):
         "points",
     ):
         assert part in words
-    curator.picture("estimate")
 
 
 def test_a_reload_a_restart_and_a_second_tab(curator, ward, browser):
-    """All input survives a reload and a restart. Learning first asks for the privacy unit, and an outdated
-    tab cannot pay again.
-    """
     page = curator.visit()
     with_second = page.context.new_page()
     with_second.goto(page.url)
@@ -285,7 +264,6 @@ def test_a_reload_a_restart_and_a_second_tab(curator, ward, browser):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1180, "dark"), (390, "light")])
 def test_it_fits_the_screen_and_the_keyboard(browser, ward, width, scheme):
-    """In dark mode and on a phone nothing is wider than the screen, and all steps work by keyboard."""
     with served(ward) as url:
         person = Curator(browser, url, width=width, scheme=scheme)
         page = person.visit()
@@ -295,7 +273,6 @@ def test_it_fits_the_screen_and_the_keyboard(browser, ward, width, scheme):
             page.keyboard.press("Enter")
             assert page.evaluate("() => document.activeElement.tagName") == "H2"
             assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-            person.picture(f"{step}-{width}-{scheme}")
         unnamed = page.locator(
             "input:not([aria-label]), select:not([aria-label]), textarea:not([aria-label])"
         )

@@ -35,9 +35,6 @@ def client(curation: Curation) -> Iterator[TestClient]:
 
 
 def test_strangers_are_refused(client):
-    """Nothing is answered without the token, to pages of other origins, or under another name; every answer
-    carries a strict policy.
-    """
     for path in ("/", "/api/table", "/card", "/page.js"):
         assert client.get(path).status_code == 401
     assert client.post("/api/build", json={}).status_code == 401
@@ -55,7 +52,6 @@ def test_strangers_are_refused(client):
 
 
 def test_the_table_is_described_without_its_values(client):
-    """Names, types and signs; no value, no bound, no number of rows."""
     text = client.get("/api/table", headers=KNOWN).text
     for value in ("Chirurgie", "Gyn", "250.6", "428", "999,", "2023"):
         assert value not in text
@@ -68,9 +64,6 @@ def test_the_table_is_described_without_its_values(client):
 
 
 def test_learning_is_charged_and_fills_the_forms(curation, monkeypatch):
-    """Signs, dates and marks are read as declared: bounds contain the values, and marks for missing are no
-    values. Schema and ledger state the cost.
-    """
     # Noise alone passes no threshold.
     monkeypatch.setattr(learn, "_FALSE_BINS", 1e-7)
     document = Document.model_validate(curation.described()["document"])
@@ -103,9 +96,6 @@ def test_learning_is_charged_and_fills_the_forms(curation, monkeypatch):
 
 
 def test_the_page_keeps_everything(curation, client):
-    """Every check saves the input, which survives a restart; a stale tab is refused, and a schema file that
-    was edited later takes precedence.
-    """
     told = client.get("/api/table", headers=KNOWN).json()
     document = told["document"]
     document["columns"][3]["label"] = "Gewicht"
@@ -142,7 +132,6 @@ FIELDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("fields", FIELDS, ids=str)
 def test_a_form_says_what_its_attribute_says(fields):
-    """Fields become a form and fields again, and the schema file made from them is the same."""
     form = form_of("x", fields)
     assert fields_of(form) == fields
     lists = {"answers": ["yes", "no"]}
@@ -165,7 +154,6 @@ def test_a_form_says_what_its_attribute_says(fields):
     ],
 )
 def test_what_cannot_be_read_is_said(changes, words):
-    """Each names the field and what to write."""
     form = form_of("x", {"type": "integer", "min": 0, "max": 9}).model_copy(update=changes)
     with pytest.raises(SchemaError, match=words):
         fields_of(form)
@@ -182,7 +170,6 @@ def test_what_cannot_be_read_is_said(changes, words):
     ],
 )  # fmt: skip
 def test_suggestions_need_a_name_and_values_that_agree(name, kind, head, is_suggested):
-    """Suggestions can be built unchanged; names alone suggest nothing."""
     fields = suggested_fields(name, kind, head)
     assert (fields is not None) == is_suggested
     if fields is not None:

@@ -3,8 +3,7 @@ browser, visitors.
 
 A browser is ended with its module: while Playwright runs, nothing else in the process can run an event loop.
 
-Views are built under fixed keys: these tests look at pages, so every run shows the same numbers on them.
-"""
+Views are built under fixed keys: these tests look at pages, so every run shows the same numbers on them."""
 
 import dataclasses
 import fcntl
@@ -33,17 +32,6 @@ from hdpview_bench.gesture import launch_chromium
 expect.set_options(timeout=PATIENCE_MS)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in a browser are tried a second time. A browser has a dozen processes, and where other tests keep
-    all cores busy one of them may end or come too late, which says nothing about the page. What fails twice
-    fails; what passes the second time is listed in the summary (`-rR`).
-    """
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here) and "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def patience() -> Iterator[None]:
     """On a busy machine, answers may take longer than servers allow by the clock."""
@@ -55,15 +43,13 @@ def patience() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder of this run, the same for all its processes."""
     own = tmp_path_factory.getbasetemp()
     return own if worker_id == "master" else own.parent
 
 
 def _built_once(path: Path, method: str) -> PView:
     """A view of the demo's table, built by the first process that needs it and read by the others. It has the
-    manifest that it would have with a key from the system, for pages to show.
-    """
+    manifest that it would have with a key from the system, for pages to show."""
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
@@ -75,7 +61,6 @@ def _built_once(path: Path, method: str) -> PView:
 
 @pytest.fixture(scope="session")
 def hospital(shared_folder: Path) -> PView:
-    """A private view of the demo's table, as ready to answer as when it is served."""
     view = _built_once(shared_folder / "hospital.pview", "mixture")
     warm_up([view])
     return view
@@ -83,7 +68,6 @@ def hospital(shared_folder: Path) -> PView:
 
 @pytest.fixture(scope="session")
 def blocky(shared_folder: Path) -> PView:
-    """A view made of blocks, of the same table."""
     return _built_once(shared_folder / "blocks.pview", "hdpview")
 
 
@@ -97,7 +81,6 @@ def hostile() -> PView:
 
 @pytest.fixture(scope="session")
 def explorer(hospital: PView, hostile: PView, blocky: PView) -> Iterator[Explorer]:
-    """The explorer, serving all three views on a free port."""
     running = explore({"hospital.pview": hospital, "hostile.pview": hostile, "blocks.pview": blocky})
     yield running
     running.stop()
@@ -105,7 +88,6 @@ def explorer(hospital: PView, hostile: PView, blocky: PView) -> Iterator[Explore
 
 @pytest.fixture(scope="session")
 def published(hospital: PView, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The hospital's view as one file."""
     path = tmp_path_factory.mktemp("published") / "hospital.html"
     hospital.publish(path)
     return path
@@ -147,7 +129,6 @@ def visitor(enter: Callable[..., Visitor], explorer: Explorer) -> Visitor:
 
 @pytest.fixture
 def reader(enter: Callable[..., Visitor], published: Path) -> Visitor:
-    """A person who opens the published page from a disk, without a network."""
     person = enter(published.as_uri(), offline=True)
     person.visit()
     return person

@@ -1,6 +1,4 @@
-"""Charts and panels as people expect them, whoever they are: the view's numbers, arranged, compared, taken
-away, explained, and without barriers.
-"""
+"""Charts and panels: the view's numbers, arranged, compared, taken away, and without barriers."""
 
 import re
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from visitor import (
     every_label,
     grain,
     more,
+    numbers_in,
     place,
     rest,
     run,
@@ -29,6 +28,7 @@ from visitor import (
     says,
     shown_count,
     shows,
+    spoken,
 )
 
 from cells import noiseless_view, noisy_blocks, view_of
@@ -46,24 +46,7 @@ SERIOUS = """([where, rules]) => axe
 
 
 def names(page: Page) -> list[str]:
-    """The attributes of the charts, in order."""
     return page.locator("#charts h2 .name").all_inner_texts()
-
-
-def test_bars_are_as_long_as_their_counts(visitor, hospital):
-    page = visitor.visit()
-    ward = card(page, "ward")
-    widths = [
-        float(width)
-        for path in ward.locator("path.bar").evaluate_all("all => all.map((one) => one.getAttribute('d'))")
-        for width in re.findall(r"M[\d.]+ [\d.]+h([\d.]+)", path)
-    ]
-    counts = hospital.histogram("ward", as_="pyarrow").to_pylist()
-    assert widths == pytest.approx([row["count"] * max(widths) / counts[0]["count"] for row in counts], 0.01)
-    before = every_label(page, "ward")
-    page.locator("#log").check()
-    rest(page)
-    assert every_label(page, "ward") == before
 
 
 def test_every_chart_is_compared(visitor, hospital):
@@ -90,6 +73,53 @@ def test_every_chart_is_compared(visitor, hospital):
     assert marked.evaluate_all("all => all.map((one) => Number(one.dataset.of))") == real
     choose(page, "Compare every chart with", "view blocks.pview")
     expect(card(page, "age")).to_have_attribute("data-other", "view")
+
+
+def test_a_log_scale_changes_no_label(visitor):
+    page = visitor.visit()
+    before = every_label(page, "ward")
+    page.locator("#log").check()
+    rest(page)
+    assert every_label(page, "ward") == before
+
+
+@pytest.mark.parametrize(("width", "schemes"), [(390, ["light"]), (1400, ["light", "dark"])])
+def test_no_barriers_on_a_phone_or_a_large_screen(enter, explorer, width, schemes):
+    """axe-core reports nothing serious in light and dark, which differ in colours only; nothing overflows."""
+    page = enter(explorer.url, width=width, height=844).visit()
+    bar(page, "sex", 0).click()
+    shows(page, "Female")
+    more(page, "ward", "Pin")
+    page.evaluate(AXE)
+    violations = []
+
+    def look(where):
+        for scheme in schemes:
+            page.emulate_media(color_scheme=scheme)
+            rules = ["color-contrast"] if scheme == "dark" else None
+            violations.extend(page.evaluate(SERIOUS, [where, rules]))
+
+    for tab in ("table", "numbers", "compare", "select", "heatmap"):
+        page.locator(f"#tab-{tab}").click()
+        page.wait_for_selector(f"#panel-{tab}:not(.waiting) .result > :not(:text('Computing…'))")
+        look("body" if tab == "heatmap" else f"#panel-{tab}")
+        assert page.locator("html").evaluate("one => one.scrollWidth") <= width
+        assert page.locator(f"#panel-{tab} .result").evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    expect(page.locator("#count")).to_be_in_viewport()
+    page.locator("#trust-open").click()
+    look("#trust")
+    assert violations == []
+    ids = page.locator("[id]").evaluate_all("all => all.map((one) => one.id)")
+    assert len(ids) == len(set(ids))
+    page.keyboard.press("Escape")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    before = page.evaluate(ground)
+    page.locator("#theme").click()
+    switched = page.evaluate(ground)
+    page.reload()
+    rest(page)
+    assert page.evaluate(ground) == switched != before
 
 
 def test_two_views_side_by_side(visitor, hospital, blocky):
@@ -133,20 +163,6 @@ def test_cells_are_read_and_drilled_into(visitor, hospital):
     x, y, wide, _ = place(heatmap)
     drag(page, (x + 0.5 * wide, y + 10), (x + 0.6 * wide, y + 40))
     shows(page, "age", "ward IN ('general medicine', 'surgery')")
-
-
-def test_a_statement_is_answered(visitor):
-    visitor.expected = ("400 (Bad Request)",)
-    page = visitor.visit()
-    page.locator("#tab-select").click()
-    field = page.get_by_label("A SELECT statement over the table view")
-    field.fill("SELECT sex, AVG(stay_days) AS days FROM view GROUP BY sex ORDER BY sex")
-    page.get_by_role("button", name="Run the statement").click()
-    expect(page.locator("#panel-select tbody tr")).to_have_count(3)
-    expect(page.locator("#panel-select thead")).to_contain_text("days")
-    field.fill("SELECT agee FROM view")
-    page.get_by_role("button", name="Run the statement").click()
-    expect(page.locator("#panel-select .error")).to_contain_text("agee")
 
 
 def test_charts_are_arranged(visitor, hospital):
@@ -255,56 +271,8 @@ def test_names_that_try_to_break_out(visitor, hostile):
     assert "ε = 5; 95% typical intervals; NOT PRIVATE" in saved(page, "the heatmap", "SVG").read_text()
 
 
-def test_on_a_phone(enter, explorer):
-    """390 pixels wide: nothing overflows, and the count stays in sight."""
-    page = enter(explorer.url, width=390, height=844).visit()
-    for tab in ("heatmap", "table", "numbers", "compare"):
-        page.locator(f"#tab-{tab}").click()
-        page.wait_for_selector(f"#panel-{tab} .result > *")
-        assert page.locator("html").evaluate("one => one.scrollWidth") <= 390
-        assert page.locator(f"#panel-{tab} .result").evaluate("one => one.scrollWidth - one.clientWidth") <= 0
-    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
-    expect(page.locator("#count")).to_be_in_viewport()
-
-
-@pytest.mark.parametrize(("width", "schemes"), [(390, ["light"]), (1400, ["light", "dark"])])
-def test_no_barriers(enter, explorer, width, schemes):
-    """axe-core reports nothing serious in light and dark, which differ in colours only."""
-    page = enter(explorer.url, width=width).visit()
-    bar(page, "sex", 0).click()
-    shows(page, "Female")
-    more(page, "ward", "Pin")
-    page.evaluate(AXE)
-    violations = []
-
-    def look(where: str) -> None:
-        for scheme in schemes:
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            rules = ["color-contrast"] if scheme == "dark" else None
-            violations.extend(page.evaluate(SERIOUS, [where, rules]))
-
-    for tab in ("table", "numbers", "compare", "select", "heatmap"):
-        page.locator(f"#tab-{tab}").click()
-        page.wait_for_selector(f"#panel-{tab}:not(.waiting) .result > :not(:text('Computing…'))")
-        look("body" if tab == "heatmap" else f"#panel-{tab}")
-    page.locator("#trust-open").click()
-    look("#trust")
-    assert violations == []
-    ids = page.locator("[id]").evaluate_all("all => all.map((one) => one.id)")
-    assert len(ids) == len(set(ids))
-    page.keyboard.press("Escape")
-    ground = "getComputedStyle(document.body).backgroundColor"
-    before = page.evaluate(ground)
-    page.locator("#theme").click()
-    switched = page.evaluate(ground)
-    page.reload()
-    rest(page)
-    assert page.evaluate(ground) == switched != before
-
-
 @pytest.fixture(scope="module")
 def wide() -> Iterator[Explorer]:
-    """A view of 200 attributes, and one of a category of 600 values."""
     schema = Schema([Integer(name=f"answer_{i:03d}", min=0, max=3) for i in range(200)])
     values = [f"post {i:03d}" for i in range(600)]
     places = Schema([Category(name="postcode", values=values), Integer(name="size", min=0, max=9)])
@@ -319,7 +287,6 @@ def wide() -> Iterator[Explorer]:
 
 
 def test_200_attributes(enter, wide):
-    """Only the first are shown; others can be searched, and the link keeps them."""
     page = enter(wide.url).visit("wide.pview")
     assert page.locator("#charts article").count() == 24
     expect(page.locator("#columns-status")).to_contain_text("176 of 200 hidden.")
@@ -379,3 +346,34 @@ def test_waiting_and_a_server_that_ended_are_told(enter, hospital):
     bar(page, "age", 30).click()
     shows(page, "age >= 30")  # the page computes this itself
     expect(page.locator("#error")).to_be_empty()
+
+
+def test_the_rate_of_an_outcome_by_group_by_quarter_and_what_goes_with_it(visitor):
+    page = visitor.visit()
+    choose(page, "Show", "rate")
+    choose(page, "Outcome", "readmitted")
+    assert "rate of readmitted = true: " in spoken(page, "age", 0)
+    assert card(page, "ward").locator("text.tick").last.text_content().endswith("%")
+    expect(page.locator("#measured")).to_contain_text("Overall rate of readmitted = true: ")
+    choose(page, "Bars of admitted", "quarter")
+    labels = every_label(page, "admitted")
+    assert len(labels) == 20
+    assert labels[0].startswith("2020 Q1: rate of readmitted = true: ")
+    choose(page, "Outcome", "admission")
+    page.get_by_role("button", name="What goes with this?", exact=True).click()
+    expect(page.locator("#columns .title").first).to_have_text("Clearly associated")
+    first = page.locator("#columns li:not(.title) button").first.inner_text()
+    assert first in ("diagnosis", "ward", "stay_days")
+    assert "at least" in page.locator("#columns li:not(.title)").first.inner_text()
+    page.get_by_role("button", name=f"Go to {first}", exact=True).click()
+    expect(page.locator(f"#pinned [data-attribute={first}]")).to_be_visible()
+
+
+def test_the_largest_come_first_with_the_certainty_of_their_order(visitor):
+    page = visitor.visit()
+    choose(page, "Order of values", "count")
+    counts = [float(numbers_in(label)[0]) for label in every_label(page, "region")]
+    assert counts == sorted(counts, reverse=True)
+    brush(page, "age", 0.05, 0.1)
+    shows(page, "age")
+    assert card(page, "region").locator("path.bracket").get_attribute("d").count("M") >= 1

@@ -1,6 +1,4 @@
-"""Random questions from the OpenAPI description: every endpoint answers as described, and never with an
-internal error.
-"""
+"""Random questions from the OpenAPI description are answered as described, without internal errors."""
 
 import pytest
 import schemathesis
@@ -17,13 +15,9 @@ from hdpview.explore.page_server import create_app
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = settings(
-    max_examples=15,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    phases=[Phase.generate],
+    max_examples=15, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])

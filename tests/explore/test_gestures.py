@@ -1,6 +1,4 @@
-"""Gestures at the page by mouse, keyboard, finger and text: it then shows the view's answers, and every step
-can be undone.
-"""
+"""Gestures by mouse, keyboard, finger and text: the page shows the view's answers; all can be undone."""
 
 import re
 
@@ -151,7 +149,6 @@ def test_the_keyboard_is_enough(visitor, hospital):
 
 
 def test_a_finger_brushes_sideways_and_scrolls_upwards(enter, explorer, hospital):
-    """Sideways brushes, upwards scrolls; a first tap shows a value, a second one selects it."""
     person = enter(explorer.url, width=390, height=844, has_touch=True)
     page = person.visit()
     touch = person.context.new_cdp_session(page)

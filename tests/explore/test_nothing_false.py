@@ -1,6 +1,4 @@
-"""The page shows nothing false: complete intervals, pictures that match their labels, notes on modelled
-relations.
-"""
+"""The page shows nothing false: complete intervals, matching pictures, notes on modelled relations."""
 
 import re
 from collections.abc import Iterator
@@ -182,8 +180,7 @@ def test_a_filter_that_selects_nothing_is_flat(visitor):
 @pytest.fixture(scope="module")
 def wards() -> Iterator[Explorer]:
     """Thirty long, similar names whose frequencies are reversed every other year, in a view that counted few
-    attributes together.
-    """
+    attributes together."""
     names = [
         f"Self-employed in the {'in' if i % 2 else 'un'}corporated branch number {i:02d}" for i in range(30)
     ]
@@ -217,10 +214,10 @@ def test_a_modelled_relation_may_be_reversed(visitor):
     page = visitor.page
 
     def without_pairs(route: object) -> None:
-        answer = route.fetch()  # type: ignore[attr-defined]
+        answer = route.fetch()
         schema = answer.json()
         schema["quality"]["known"] = []
-        route.fulfill(response=answer, json=schema)  # type: ignore[attr-defined]
+        route.fulfill(response=answer, json=schema)
 
     page.route("**/api/schema?view=hospital.pview", without_pairs)
     visitor.visit()

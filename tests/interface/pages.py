@@ -7,8 +7,7 @@ Commands `hdpview …` run in this process, which saves starting Python for each
 is the same each time (tests/repeatable.py).
 
     python tests/interface/pages.py README.md docs/tutorials/curators.md     # runs them, renews their outputs
-    python tests/interface/pages.py examples/explore.ipynb                   # the same for a notebook
-"""
+    python tests/interface/pages.py examples/explore.ipynb                   # the same for a notebook"""
 
 import json
 import os
@@ -76,7 +75,6 @@ def structure(text: str) -> str:
 
 
 def renewed(text: str, outputs: list[Output]) -> str:
-    """The page with the current outputs."""
     for output in reversed(outputs):
         start, end = output.span
         text = text[:start] + output.printed.rstrip() + "\n" + text[end:]
@@ -122,7 +120,6 @@ def _shell(text: str, folder: Path) -> str:
 
 @contextmanager
 def _python(folder: Path) -> Iterator[Callable[[str], str]]:
-    """A function that executes a program and returns what it prints."""
     with (
         tempfile.TemporaryFile("w+") as complaints,
         subprocess.Popen(
@@ -134,7 +131,6 @@ def _python(folder: Path) -> Iterator[Callable[[str], str]]:
 
         def execute(program: str) -> str:
             assert process.stdin is not None
-            assert process.stdout is not None
             process.stdin.write(json.dumps(program) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
@@ -147,7 +143,6 @@ def _python(folder: Path) -> Iterator[Callable[[str], str]]:
 
 
 def execute_notebook(path: Path, folder: Path) -> Any:
-    """A notebook with the outputs that its cells have when they run in a folder."""
     import nbformat
     from nbclient import NotebookClient
 

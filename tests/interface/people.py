@@ -8,7 +8,6 @@ EDUCATION = ["School", "Bachelor", "Master", "Doctorate", "Diploma"]
 
 
 def write_people(path: Path, n_rows: int = 3_000, seed: int = 1) -> None:
-    """A CSV file whose columns the README's schema describes; a few values lie outside it."""
     rng = random.Random(seed)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

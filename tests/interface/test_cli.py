@@ -6,10 +6,8 @@ import os
 import pty
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,14 +43,11 @@ BUILD = ("build", "people.csv", "--schema", "people.toml", "-e", "1")
 
 
 def on_terminal(*words: object, cwd: Path, columns: int = 80, **environment: str) -> str:
-    """The output of a command on a screen of that many columns."""
     ours, theirs = pty.openpty()
     variables = {
-        **{k: v for k, v in os.environ.items() if k != "NO_COLOR"},
-        "TERM": "xterm",
-        "COLUMNS": str(columns),
+        **{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, "TERM": "xterm", "COLUMNS": str(columns),
         **environment,
-    }
+    }  # fmt: skip
     command = [sys.executable, "-m", "hdpview", *map(str, words)]
     with subprocess.Popen(
         command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
@@ -69,7 +64,6 @@ def on_terminal(*words: object, cwd: Path, columns: int = 80, **environment: str
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table, its schema and its view."""
     path = tmp_path_factory.mktemp("cli")
     write_people(path / "people.csv")
     (path / "people.toml").write_text(SCHEMA)
@@ -79,12 +73,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder, the ledger among them."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every command there is, as the words that call it."""
     yield words
     if hasattr(group, "list_commands"):
         for name in group.list_commands(None):
@@ -188,12 +180,10 @@ ENDS = ["n_lower", "n_upper"]
     [
         ((76.34, 71.9, 80.2), 1.0, ["76", "72", "80"]),
         ((24_459.4, 24_271.2, 24_647.0), 1.0, ["24,460", "24,270", "24,650"]),
-        ((12.0, 0.4, 230.0), 1.0, ["10", "10", "230"]),
-        ((5.6712, 5.031, 6.3), 0.0, ["5.67", "5.03", "6.30"]),
-        ((-0.2, -0.6, 0.3), 1.0, ["0", "-1", "0"]),
-        ((76.34, 76.34, 76.34), 1.0, ["76", "76", "76"]),
+        ((12.0, 0.4, 230.0), 1.0, ["10", "10", "230"]), ((5.6712, 5.031, 6.3), 0.0, ["5.67", "5.03", "6.30"]),
+        ((-0.2, -0.6, 0.3), 1.0, ["0", "-1", "0"]), ((76.34, 76.34, 76.34), 1.0, ["76", "76", "76"]),
     ],
-)
+)  # fmt: skip
 def test_estimates_are_rounded_as_on_the_page(estimate, least, expected):
     names = ["x", "x_lower", "x_upper"]
     row = dict(zip(names, estimate, strict=True))
@@ -214,7 +204,6 @@ def test_info_states_what_is_protected_and_how_far_answers_are_off(folder):
 
 
 def test_a_test_key_is_shown_wherever_the_view_is(folder):
-    """Builds with one key are equal, and others are not."""
     for name in ("a", "b"):
         assert "NOT PRIVATE" in run(*BUILD, "--test-key", "k", "-o", f"{name}.pview", cwd=folder).stdout
     run(*BUILD, "-o", "c.pview", cwd=folder)
@@ -324,24 +313,28 @@ def test_wrong_input_is_refused_in_a_sentence_and_leaves_nothing(folder, words, 
 
 
 def test_interrupting_a_build_leaves_nothing_behind(tmp_path):
-    write_people(tmp_path / "people.csv", n_rows=200_000)
+    """Ctrl-C arrives while rows are being read."""
+    write_people(tmp_path / "people.csv")
     (tmp_path / "people.toml").write_text(SCHEMA)
-    spill = tmp_path / "spill"
-    spill.mkdir()
-    command = [sys.executable, "-m", "hdpview", *BUILD, "-o", "x.pview"]
-    environment = {**os.environ, "TMPDIR": str(spill)}
-    building = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    (tmp_path / "spill").mkdir()
+    program = (
+        "import os, signal, sys, hdpview.progress as progress\n"
+        "right = progress.in_background\n"
+        "def interrupted(work, report, stop):\n"
+        "    assert os.listdir('spill')\n"
+        "    return right(work, lambda: os.kill(os.getpid(), signal.SIGINT), stop)\n"
+        "progress.in_background = interrupted\n"
+        "from hdpview.cli.main import main\n"
+        "sys.argv[0] = 'hdpview'\n"
+        "main()\n"
     )
-    while not list(spill.glob("hdpview-*")) and building.poll() is None:
-        time.sleep(0.005)
-    time.sleep(0.1)  # Python does not know the folder until it has made it
-    building.send_signal(signal.SIGINT)
-    _, errors = building.communicate(timeout=60)
-    assert building.returncode == 130, errors
-    assert "Nothing was written" in errors
+    command = [sys.executable, "-c", program, *BUILD, "-o", "x.pview"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "spill")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert "Nothing was written" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "people.toml", "spill"]
-    assert not list(spill.glob("hdpview-*"))
+    assert not list((tmp_path / "spill").glob("hdpview-*"))
 
 
 def test_without_the_bench_package_its_commands_say_how_to_get_it(monkeypatch):

@@ -1,5 +1,4 @@
-"""The wheel as an analyst installs it: small, without the curator's packages, and enough to open, ask,
-publish."""
+"""The wheel as an analyst installs it: small, and enough to open, ask and publish."""
 
 import json
 import os
@@ -40,7 +39,6 @@ print(json.dumps({"lazy": lazy, "estimate": answer.estimate, "groups": groups["n
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and the source distribution."""
     folder = tmp_path_factory.mktemp("dist")
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", folder], cwd=ROOT, check=True)
     return folder
@@ -48,7 +46,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def analyst(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a view, and a fresh environment `env` in which only the wheel was installed."""
     folder = tmp_path_factory.mktemp("analyst")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
     (wheel,) = built.glob("*.whl")

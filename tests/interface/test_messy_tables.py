@@ -1,6 +1,5 @@
 """Messy files, each with the warnings due before anything is paid. Python, the command line and the page give
-the same ones, and no column loses more than a fifth without a warning.
-"""
+the same ones, and no column loses more than a fifth without a warning."""
 
 import json
 import re
@@ -35,7 +34,6 @@ def sexes(i: int) -> str:
 
 
 def table(**columns: Callable[[int], str]) -> str:
-    """A CSV file of so many rows; columns: the field of each row."""
     lines = [",".join(columns), *(",".join(make(i) for make in columns.values()) for i in range(N))]
     return "\n".join(lines) + "\n"
 
@@ -48,8 +46,7 @@ def quoted(text: str) -> str:
 class Mess:
     """A file, its schema, and what must be said of it.
 
-    says: a pattern per warning that has to be there. stops: whether a build has to be confirmed.
-    """
+    says: a pattern per warning that has to be there. stops: whether a build has to be confirmed."""
 
     text: str | bytes
     attributes: str

@@ -14,6 +14,8 @@ from hdpview.privacy.ledger import FAILED, FINISHED, LEDGER_NAME, Ledger, Receip
 from hdpview.view import save
 from hdpview.view.save import SAVED_ELSEWHERE, Saver
 
+pytestmark = pytest.mark.usefixtures("same_noise")
+
 SCHEMA = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 TABLE = pa.table({"age": list(range(10))})
 
@@ -43,16 +45,12 @@ def test_a_view_saved_elsewhere_ends_with_code_3(folder, monkeypatch):
     assert "The view is in another place." in ended.stderr
 
 
-def test_a_full_disk_costs_no_view(tmp_path, monkeypatch):
-    """The view goes to another place, and the charge names it."""
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.setattr(save.tempfile, "tempdir", str(tmp_path / "elsewhere"))
+def test_a_full_disk_costs_no_view(tmp_path, elsewhere):
     view, receipt = paid(tmp_path)
     saver = Saver(tmp_path / "gone" / "v.pview")
     saver.keep(receipt)
     said = saver.save(view)
-    (kept,) = (tmp_path / "elsewhere").iterdir()
-    assert said is not None
+    (kept,) = elsewhere.iterdir()
     assert str(kept) in said
     assert "Epsilon 1 is spent on 't'" in said
     assert hv.open(kept).manifest.epsilon == 1
@@ -60,20 +58,16 @@ def test_a_full_disk_costs_no_view(tmp_path, monkeypatch):
     assert (charge.state, charge.view) == (FINISHED, str(kept))
 
 
-def test_two_builds_of_one_name_keep_both_views(tmp_path, monkeypatch):
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.setattr(save.tempfile, "tempdir", str(tmp_path / "elsewhere"))
+def test_two_builds_of_one_name_keep_both_views(tmp_path, elsewhere):
     savers = [Saver(tmp_path / "v.pview") for _ in range(2)]
     for saver in savers:
         saver.check(force=False)
     view, _ = paid(tmp_path)
     assert savers[0].save(view) is None
     first = (tmp_path / "v.pview").read_bytes()
-    said = savers[1].save(view)
-    assert said is not None
-    assert "Another build wrote" in said
+    assert "Another build wrote" in savers[1].save(view)
     assert (tmp_path / "v.pview").read_bytes() == first
-    (kept,) = (tmp_path / "elsewhere").iterdir()
+    (kept,) = elsewhere.iterdir()
     assert savers[1].target == kept
     assert hv.open(kept).manifest.epsilon == 1
 
@@ -113,23 +107,24 @@ def test_a_view_is_not_written_over_without_force(folder):
 
 def test_an_interrupt_after_the_charge_says_that_it_stays_spent(folder):
     program = (
-        "import os, signal, sys\n"
-        "def broken(*_, **__):\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "    import time; time.sleep(30)\n"
-        "from hdpview.methods.hdpview import Hdpview\n"
-        "Hdpview.release = broken\n"
+        "import os, signal, sys, time\n"
         "from hdpview.cli.main import main\n"
+        "from hdpview.methods.hdpview import Hdpview\n"
+        "Hdpview.release = lambda *_, **__: (os.kill(os.getpid(), signal.SIGINT), time.sleep(30))\n"
         "sys.argv = ['hdpview', *sys.argv[1:]]\n"
         "main()\n"
     )
     (folder / "out").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words("--method", "hdpview")],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 130
-    assert "epsilon 1 stays spent on 'people'" in done.stderr
+    command = [sys.executable, "-c", program, *words("--method", "hdpview")]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, "epsilon 1 stays spent on 'people'" in done.stderr) == (130, True), done.stderr
     assert [charge.state for charge in Ledger(folder / LEDGER_NAME).charges()] == [FAILED]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where views go that find no other place."""
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    monkeypatch.setattr(save.tempfile, "tempdir", str(place))
+    return place

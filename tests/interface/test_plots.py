@@ -106,7 +106,7 @@ def test_results_come_in_the_frames_people_use(view):
     assert isinstance(view.with_frames("pyarrow").marginal(["age", "smoker"]), pa.Table)
     assert isinstance(view.with_frames("polars").sample(3), pl.DataFrame)
     with pytest.raises(QueryError, match="Did you mean 'polars'"):
-        view.sample(3, as_="polar")  # type: ignore[arg-type]
+        view.sample(3, as_="polar")
 
 
 def test_commands_draw_sample_and_merge(view, tmp_path):

@@ -1,6 +1,4 @@
-"""The documentation site: it builds without warnings, so every link and heading it names is there, and its
-pages load nothing from elsewhere.
-"""
+"""The documentation site builds without warnings, and its pages load nothing from elsewhere."""
 
 import os
 import re
@@ -25,13 +23,9 @@ FETCHED = re.compile(
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly: a broken link is an error."""
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

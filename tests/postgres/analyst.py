@@ -15,7 +15,6 @@ Answers = list[list[list[Any]]]  # rows by question
 
 
 def python_answers(view: PView) -> Answers:
-    """Rows per question, through `view.sql`."""
     return [python_rows(view, question.replace("FROM admissions", "FROM view")) for question in QUESTIONS]
 
 
@@ -28,8 +27,7 @@ def python_rows(view: PView, question: str) -> list[list[Any]]:
 
 def is_same(ours: Any, theirs: Any) -> bool:
     """Whether a value that came through a client, perhaps as text, is the one that Python has: numbers to
-    twelve digits, of which clients print at least as many, or to the nine decimals that SQL gives.
-    """
+    twelve digits, of which clients print at least as many, or to the nine decimals that SQL gives."""
     if ours is None or theirs is None or theirs == "":
         return ours is None and theirs in (None, "")
     if isinstance(ours, bool):

@@ -18,8 +18,7 @@ from hdpview.pview import PView
 @pytest.fixture(scope="session", autouse=True)
 def patience() -> Iterator[None]:
     """Answers are limited in processor time; by the clock they may take longer on a busy machine. One child
-    process a server starts in half the time of two, which the command's own tests start.
-    """
+    process a server starts in half the time of two, which the command's own tests start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(child, "SECONDS", 120.0)
         patch.setattr(listener, "_PROCESSES", 1)
@@ -35,7 +34,6 @@ def hospital_view() -> PView:
 
 @pytest.fixture(scope="session")
 def odd_view() -> PView:
-    """Names with capitals, spaces and quotes; bins of numbers; moments finer than days."""
     schema = Schema(
         [
             Category(name='The "Kind"', values=["it's", "a b", "ü"], nullable=True),
@@ -64,5 +62,4 @@ def served(hospital_view: PView, odd_view: PView) -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def expected(hospital_view: PView) -> Answers:
-    """What every client must get for the analyst's questions."""
     return python_answers(hospital_view)

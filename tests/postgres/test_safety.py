@@ -1,8 +1,10 @@
 """Strangers: passwords, encryption, limits, broken messages, and what is never loaded or logged."""
 
 import asyncio
+import itertools
 import logging
 import os
+import re
 import resource
 import socket
 import struct
@@ -18,6 +20,7 @@ import psycopg
 import pytest
 from pygwire import messages
 
+from escapes import ESCAPES
 from hdpview.errors import HdpviewError
 from hdpview.explore.child import CPU_SECONDS, Pool
 from hdpview.explore.postgres import PostgresServer, ServerSettings, client_session
@@ -45,7 +48,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def guarded(odd_view: PView, certificate: tuple[Path, Path]) -> Iterator[PostgresServer]:
-    """A server with a password and TLS."""
     with PostgresServer({"odd": odd_view}, ServerSettings("127.0.0.1", 0, PASSWORD, *certificate)) as server:
         yield server
 
@@ -178,58 +180,11 @@ def test_clients_are_limited_in_number(odd_view, monkeypatch):
         second.close()
 
 
-ESCAPES = (
-    # files and the network
-    "SELECT * FROM read_csv('/etc/passwd')",
-    "SELECT * FROM '/etc/passwd'",
-    'SELECT * FROM "/etc/passwd"',
-    "SELECT read_text('/etc/passwd')",
-    "SELECT * FROM read_blob('/etc/passwd')",
-    "SELECT * FROM glob('/*')",
-    "SELECT 1 FROM pg_class WHERE EXISTS (SELECT * FROM read_csv('/etc/passwd'))",
-    "SELECT x FROM (SELECT 1 AS x) t, LATERAL read_csv('x')",
-    "SELECT * FROM postgres_scan('x')",
-    "COPY pg_class TO '/tmp/x'",
-    "ATTACH '/tmp/x'",
-    "INSTALL httpfs",
-    # the process and the database itself
-    "SELECT getenv('HOME')",
-    "SELECT getvariable('settings')",
-    "SELECT current_setting('temp_directory')",
-    "SELECT * FROM duckdb_settings()",
-    "SELECT * FROM duckdb_secrets()",
-    "SELECT * FROM duckdb_tables",
-    "SELECT * FROM sqlite_master",
-    "SELECT * FROM pragma_version()",
-    "SELECT * FROM pragma_database_list",
-    "SELECT * FROM system.main.duckdb_settings",
-    "SELECT * FROM memory.main.relation_names",
-    "SELECT (WITH duckdb_tables AS (SELECT 1) SELECT 1), t.* FROM duckdb_tables t",
-    "SELECT * FROM query('SELECT 1')",
-    "SELECT * FROM query_table('pg_class')",
-    "SELECT json_execute_serialized_sql('x')",
-    "PRAGMA database_list",
-    "SET enable_external_access = true; SELECT * FROM read_csv('/etc/passwd')",
-    # memory and time
-    "SELECT repeat('x', 2000000000)",
-    "SELECT lpad('x', 2000000000, 'y')",
-    "SELECT range(1000000000)",
-    "SELECT count(*) FROM generate_series(1, 1000000000000)",
-    "SELECT array_agg(i) FROM generate_series(1, 1000000000) AS i",
-    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
-    "WITH RECURSIVE t AS (SELECT 'x' AS s UNION ALL SELECT s || s FROM t) SELECT max(length(s)) FROM t",
-    "SELECT 1 FROM pg_attribute a, pg_attribute b, pg_attribute c WHERE a.attname || c.attname ~ '!'",
-    "SELECT length(string_agg(a.attname, '')) FROM pg_attribute a, pg_attribute b, pg_attribute c",
-    "SELECT 1" + " + 1" * 15_000,
-    "SELECT " + "(" * 3_000 + "1" + ")" * 3_000,
-)
-
-
-@pytest.mark.parametrize("statement", ESCAPES, ids=range(len(ESCAPES)))
-def test_statements_about_the_catalogue_reach_nothing_else(served, statement):
+@pytest.mark.parametrize("statement", [*ESCAPES, "SELECT 1" + " + 1" * 15_000], ids=itertools.count())
+def test_no_statement_leaves_views_and_catalogue(served, statement):
     with psycopg.connect(served.url, autocommit=True) as connection:
         with pytest.raises(psycopg.Error) as refusal:
-            connection.execute(statement.encode())
+            connection.execute(re.sub(r"\bview\b", "admissions", statement).encode())
         assert refusal.value.sqlstate != "XX000"
         assert connection.execute("SELECT 1").fetchone() == (1,)
 

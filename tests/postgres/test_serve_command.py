@@ -26,7 +26,6 @@ def view_file(odd_view: PView, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @contextmanager
 def running(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """A command that runs until the end of the block, where Ctrl-C ends it without a traceback."""
     command = [sys.executable, "-m", "hdpview", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -57,12 +56,6 @@ def read_when_ready(address: str) -> bytes:
             time.sleep(0.1)
 
 
-def refused(*arguments: object) -> str:
-    done = command_line.run(*arguments)
-    assert done.returncode == 2
-    return done.stderr
-
-
 def test_serve_answers_until_it_is_ended(view_file, tmp_path):
     secret = tmp_path / "password"
     secret.write_text("pass word\n")
@@ -74,33 +67,27 @@ def test_serve_answers_until_it_is_ended(view_file, tmp_path):
             host="127.0.0.1", port=port, user="me", dbname="hdpview", password="pass word"
         ) as connection:
             row = connection.execute("SELECT count(*) FROM odd").fetchone()
-        assert row is not None
         assert row[0] == pytest.approx(400, abs=40)
 
 
 def test_explore_serves_the_page_and_the_database(view_file):
-    with running(
-        "explore", view_file, "--no-open", "--port", 0, "--postgres", "--postgres-port", 0
-    ) as process:
-        assert process.stdout is not None
-        database, page = (
-            port_in(process.stdout.readline(), "postgresql"),
-            port_in(process.stdout.readline(), "http"),
-        )
+    command = "explore", view_file, "--no-open", "--port", 0, "--postgres", "--postgres-port", 0
+    with running(*command) as process:
+        database = port_in(process.stdout.readline(), "postgresql")
+        page = port_in(process.stdout.readline(), "http")
         with psycopg.connect(f"postgresql://me@127.0.0.1:{database}/hdpview") as connection:
             assert connection.execute("SELECT count(*) > 300 FROM odd").fetchone() == (True,)
         assert b"odd.pview" in read_when_ready(f"http://127.0.0.1:{page}/api/views")
 
 
 def test_what_is_missing_is_named(view_file, tmp_path):
-    assert "--password-file" in refused("serve", view_file, "--host", "0.0.0.0")
-    assert "--tls-key" in refused("serve", view_file, "--postgres", "--tls-cert", view_file)
-    empty = tmp_path / "empty"
-    empty.touch()
-    assert "is empty" in refused("serve", view_file, "--postgres", "--password-file", empty)
-    assert "Cannot read the password" in refused(
-        "serve", view_file, "--postgres", "--password-file", tmp_path / "no"
-    )
-    assert "belong together" in refused(
-        "serve", view_file, "--postgres", "--tls-cert", view_file, "--tls-key", view_file
-    )
+    (tmp_path / "empty").touch()
+    for words, expected in (
+        (("--host", "0.0.0.0"), "--password-file"),
+        (("--postgres", "--tls-cert", view_file), "--tls-key"),
+        (("--postgres", "--password-file", tmp_path / "empty"), "is empty"),
+        (("--postgres", "--password-file", tmp_path / "no"), "Cannot read the password"),
+        (("--postgres", "--tls-cert", view_file, "--tls-key", view_file), "belong together"),
+    ):
+        done = command_line.run("serve", view_file, *words)
+        assert (done.returncode, expected in done.stderr) == (2, True), done.stderr

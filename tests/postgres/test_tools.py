@@ -1,8 +1,7 @@
 """Statements of the kind that tools write by themselves, replayed: dashboards and spreadsheets must find a
 database that behaves.
 
-The statements are ours, written after what these tools are known to send.
-"""
+The statements are ours, written after what these tools are known to send."""
 
 import re
 

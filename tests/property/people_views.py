@@ -28,7 +28,6 @@ VALUES: dict[str, list[Any]] = {
 
 
 def cell_view(schema: Schema, tensor: NDArray[np.int64], noise_scale: float = 10.0) -> PView:
-    """A view with a block per cell that holds its exact count."""
     blocks = cell_blocks(np.argwhere(np.ones(tensor.shape)), tensor.shape, noise_scale)
     return view_of(schema, replace(blocks, noisy_counts=tensor[tuple(blocks.lower.T)]))
 
@@ -42,70 +41,47 @@ def block_view(seed: int) -> PView:
     return noisy_view(PEOPLE, seed)
 
 
-numbers = st.one_of(
-    st.integers(-3, 12).map(str),
-    st.sampled_from(["2.5", "-0.5", "1 + 2", "7 / 2", "(3 - 5)", "2 * 3.5", "1e2", "-1e300"]),
+def written(form: str, *parts: Any) -> st.SearchStrategy[str]:
+    """Conditions of a form, whose parts are drawn: strategies, or lists of texts."""
+    drawn = [st.sampled_from(part) if isinstance(part, list) else part for part in parts]
+    return st.tuples(*drawn).map(lambda values: form.format(*values))
+
+
+numbers = st.integers(-3, 12).map(str) | st.sampled_from(
+    ["2.5", "-0.5", "1 + 2", "7 / 2", "(3 - 5)", "2 * 3.5", "1e2", "-1e300"]
 )
 number_or_null = st.one_of(numbers, numbers, numbers, numbers, st.just("NULL"))
-ordered_names = st.sampled_from(["age", "children", '"age"', "AGE"])
-comparisons = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="])
-negations = st.sampled_from(["", "", "NOT "])
-texts = st.sampled_from([*("'" + region.replace("'", "''") + "'" for region in REGIONS)])
-patterns = st.sampled_from(
-    ["'N%'", "'%th'", "'_est'", "'%'", "''", "'%o%t%'", "'north'", "'%''%'", "'%.*'", "'____'", "'W.st'"]
+some_numbers = st.lists(number_or_null, min_size=1, max_size=4).map(", ".join)
+ordered_names, signs = ["age", "children", '"age"', "AGE"], ["=", "<>", "!=", "<", "<=", ">", ">="]
+texts = ["'" + region.replace("'", "''") + "'" for region in REGIONS]
+some_texts = st.lists(st.sampled_from(texts), min_size=1, max_size=3).map(", ".join)
+PATTERNS = "N%|%th|_est|%||%o%t%|north|%''%|%.*|____|W.st"
+patterns = [f"'{each}'" for each in PATTERNS.split("|")]
+maybe_not = ["", "", "NOT "]
+OTHERS = (
+    "smoker; urban; NOT smoker; urban = FALSE; smoker <> true; sex = 'F'; sex != 'M'; TRUE; FALSE; NULL; "
+    "abs(children) = 1; age % 3 = 0; upper(region) LIKE '%TH'; coalesce(age, 5) > 4; length(region) <> 5; "
+    "children * 2 - 1 >= 1 OR children IS DISTINCT FROM -1; CASE WHEN age > 3 THEN age < 6 END"
 )
 leaves = st.one_of(
-    st.builds(lambda name, sign, value: f"{name} {sign} {value}", ordered_names, comparisons, number_or_null),
-    st.builds(lambda name, sign, value: f"{value} {sign} {name}", ordered_names, comparisons, numbers),
-    st.builds(
-        lambda n, neg, low, high: f"{n} {neg}BETWEEN {low} AND {high}",
-        ordered_names,
-        negations,
-        numbers,
-        numbers,
-    ),
-    st.builds(
-        lambda n, neg, values: f"{n} {neg}IN ({', '.join(values)})",
-        ordered_names,
-        negations,
-        st.lists(number_or_null, min_size=1, max_size=4),
-    ),
-    st.builds(
-        lambda sign, value: f"region {sign} {value}",
-        st.sampled_from(["=", "<>"]),
-        st.one_of(texts, st.just("NULL")),
-    ),
-    st.builds(
-        lambda neg, values: f"region {neg}IN ({', '.join(values)})",
-        negations,
-        st.lists(texts, min_size=1, max_size=3),
-    ),
-    st.builds(
-        lambda neg, how, p: f"{neg}region {how} {p}", negations, st.sampled_from(["LIKE", "ILIKE"]), patterns
-    ),
-    st.builds(lambda name, neg: f"{name} IS {neg}NULL", st.sampled_from([*PEOPLE.names]), negations),
-    st.builds(
-        lambda n, neg, what: f"{n} IS {neg}{what}",
-        st.sampled_from(["smoker", "urban"]),
-        negations,
-        st.sampled_from(["TRUE", "FALSE"]),
-    ),
-    st.sampled_from(
-        [
-            "smoker", "urban", "NOT smoker", "urban = FALSE", "smoker <> true", "sex = 'F'", "sex != 'M'",
-            "TRUE", "FALSE", "NULL", "abs(children) = 1", "age % 3 = 0", "upper(region) LIKE '%TH'",
-            "coalesce(age, 5) > 4", "length(region) <> 5",
-            "children * 2 - 1 >= 1 OR children IS DISTINCT FROM -1", "CASE WHEN age > 3 THEN age < 6 END",
-        ]
-    ),
-)  # fmt: skip
+    written("{} {} {}", ordered_names, signs, number_or_null),
+    written("{2} {1} {0}", ordered_names, signs, numbers),
+    written("{} {}BETWEEN {} AND {}", ordered_names, maybe_not, numbers, numbers),
+    written("{} {}IN ({})", ordered_names, maybe_not, some_numbers),
+    written("region {} {}", ["=", "<>"], st.sampled_from(texts) | st.just("NULL")),
+    written("region {}IN ({})", maybe_not, some_texts),
+    written("{}region {} {}", maybe_not, ["LIKE", "ILIKE"], patterns),
+    written("{} IS {}NULL", list(PEOPLE.names), maybe_not),
+    written("{} IS {}{}", ["smoker", "urban"], maybe_not, ["TRUE", "FALSE"]),
+    written("{}", OTHERS.split("; ")),
+)
 predicates = st.recursive(
     leaves,
     lambda inner: st.one_of(
-        st.builds(lambda a, b: f"({a}) AND ({b})", inner, inner),
-        st.builds(lambda a, b: f"({a}) OR ({b})", inner, inner),
-        st.builds(lambda a: f"NOT ({a})", inner),
-        st.builds(lambda a, b, c: f"{a} AND {b} OR {c}", leaves, leaves, inner),
+        written("({}) AND ({})", inner, inner),
+        written("({}) OR ({})", inner, inner),
+        written("NOT ({})", inner),
+        written("{} AND {} OR {}", leaves, leaves, inner),
     ),
     max_leaves=6,
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from people_views import VALUES, block_view, cell_view, predicates, random_view
+from people_views import cell_view, predicates, random_view
 
 from cells import view_of
 from hdpview.domain import Datetime, Integer, Real, Schema
@@ -16,25 +16,10 @@ FAST = settings(max_examples=120, deadline=None)
 
 
 @FAST
-@given(st.integers(0, 2**32 - 1))
-def test_raw_answers_are_sums_of_block_counts(seed):
-    view = block_view(seed)
-    assert view.count(counts="raw").estimate == view.blocks.noisy_counts.sum()
-    split = view.count("age IS NULL OR age IS NOT NULL", counts="raw").estimate
-    assert split == pytest.approx(int(view.blocks.noisy_counts.sum()), abs=1e-9)
-    b = seed % len(view.blocks)
-    ends = zip(view.blocks.lower[b], view.blocks.upper[b], strict=True)
-    box = {name: VALUES[name][low:high] for name, (low, high) in zip(VALUES, ends, strict=True)}
-    assert view.count(box, counts="raw").estimate == pytest.approx(int(view.blocks.noisy_counts[b]), abs=1e-9)
-
-
-@FAST
 @given(
-    st.integers(0, 2**32 - 1),
-    predicates,
-    st.sampled_from([0.5, 0.9, 0.95, 0.9999]),
+    st.integers(0, 2**32 - 1), predicates, st.sampled_from([0.5, 0.9, 0.95, 0.9999]),
     st.sampled_from(["raw", "consistent"]),
-)
+)  # fmt: skip
 def test_intervals_hold_the_estimate(seed, predicate, confidence, reading):
     view = random_view(seed)
     for kind in KINDS:
@@ -78,35 +63,35 @@ def test_bins_cut_through_take_their_share():
         ]
     )
     view = cell_view(schema, np.arange(1, 13).reshape(3, 2, 2) * 100)
-    by_age, by_income, by_day = [1000, 2600, 4200], [3300, 4500], [3600, 4200]
     counts = {
-        "age < 25": by_age[0] + by_age[1] + 0.5 * by_age[2],
-        "age BETWEEN 5 AND 14": 0.5 * by_age[0] + 0.5 * by_age[1],
-        "age = 7": 0.1 * by_age[0],
-        "age = 7 OR age = 8 OR age = 7": 0.2 * by_age[0],
-        "age >= -50 AND age <= 500": sum(by_age),
+        "age < 25": 1000 + 2600 + 0.5 * 4200,
+        "age BETWEEN 5 AND 14": 0.5 * 1000 + 0.5 * 2600,
+        "age = 7": 0.1 * 1000,
+        "age = 7 OR age = 8 OR age = 7": 0.2 * 1000,
+        "age >= -50 AND age <= 500": 7800,
         "age > 29": 0,
-        "income < 0.5": 0.25 * by_income[0],
-        "income BETWEEN 1 AND 3": 0.5 * sum(by_income),
-        "day < DATE '2024-01-06'": 0.5 * by_day[0],
-        "day >= TIMESTAMP '2024-01-11 12:00:00'": 0.95 * by_day[1],
+        "income < 0.5": 0.25 * 3300,
+        "income BETWEEN 1 AND 3": 0.5 * 7800,
+        "day < DATE '2024-01-06'": 0.5 * 3600,
+        "day >= TIMESTAMP '2024-01-11 12:00:00'": 0.95 * 4200,
     }
-    assert view.count_many(list(counts), counts="raw").estimate == pytest.approx(
-        list(counts.values()), abs=1e-6
-    )
+    estimates = view.count_many(list(counts), counts="raw").estimate
+    assert estimates == pytest.approx(list(counts.values()), abs=1e-6)
 
 
 def test_a_dictionary_means_what_its_sql_means():
     view = random_view(3)
-    pairs = [
+    for mapping, text in (
         ({"age": (3, 5)}, "age BETWEEN 3 AND 5"),
         ({"region": ["North", "West"]}, "region IN ('North', 'West')"),
         ({"age": None, "sex": "F"}, "age IS NULL AND sex = 'F'"),
         ({"smoker": True, "children": -1}, "smoker AND children = -1"),
         ({}, "TRUE"),
-    ]
-    for mapping, text in pairs:
+    ):
         assert view.count(mapping) == view.count(text)
+
+
+MOMENTS = Datetime(name="a", min="1700-01-01", max="2199-12-31", every="1mo")
 
 
 def one_block_view(schema: Schema, n_records: int) -> PView:
@@ -115,7 +100,6 @@ def one_block_view(schema: Schema, n_records: int) -> PView:
 
 
 def test_the_guarantee_holds_where_one_cell_is_less_than_rounding():
-    """One cell of 10^24 vanishes in a sum of weights, alone or in a batch."""
     schema = Schema([Integer(name=name, min=0, max=9_999) for name in "abcdef"])
     view = one_block_view(schema, 1_000)
     nearly_all = "NOT (" + " AND ".join(f"{name} = 1" for name in schema.names) + ")"
@@ -126,7 +110,6 @@ def test_the_guarantee_holds_where_one_cell_is_less_than_rounding():
 
 
 def test_sums_of_huge_counts_do_not_overflow():
-    """Counts of 2^53 in 2,000 blocks."""
     schema = Schema([Integer(name="a", min=0, max=1_999)])
     view = cell_view(schema, np.full(2_000, 2**53))
     for reading in ("raw", "consistent"):
@@ -140,11 +123,7 @@ def test_sums_of_huge_counts_do_not_overflow():
     ("attribute", "condition", "side"),
     [
         (Integer(name="a", min=0, max=10**18 - 1, every=10**17), f"a = {5 * 10**17 + 12345}", 1),
-        (
-            Datetime(name="a", min="1700-01-01", max="2199-12-31", every="1mo"),
-            "a = TIMESTAMP '2150-05-03 12:00:00.000007'",
-            1,
-        ),
+        (MOMENTS, "a = TIMESTAMP '2150-05-03 12:00:00.000007'", 1),
         (Integer(name="a", min=0, max=65_000), "NOT (a = 1 AND b = 2)", 0),
     ],
     ids=["a very wide bin", "one moment of a long axis", "one cell of billions is left out"],

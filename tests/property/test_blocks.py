@@ -1,6 +1,4 @@
-"""Blocks tile the domain, the check of a tiling finds every fault, and consistent counts are the nearest
-possible ones.
-"""
+"""Blocks tile the domain, every fault in a tiling is found, and consistent counts are the nearest."""
 
 from fractions import Fraction
 from itertools import combinations
@@ -25,7 +23,6 @@ Tiling = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], tuple[in
 
 @st.composite
 def tilings(draw: st.DrawFn) -> Tiling:
-    """Leaves of partitions that the engine grew on random tables."""
     sizes = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     x = rng.integers(0, draw(st.sampled_from([1, 3, 100, 1000])), sizes)
@@ -113,8 +110,7 @@ def test_faults_are_told_apart():
 
 def nearest_by_brute_force(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
     """The least-squares solution with x ≥ 0 and Σx = total: the best over every set of coordinates that may
-    be positive.
-    """
+    be positive."""
     best, least = np.zeros_like(values), np.inf
     for size in range(1, len(values) + 1):
         for kept in combinations(range(len(values)), size):

@@ -87,7 +87,7 @@ def test_equal_scores_are_parted_where_fractions_say():
     """A third is no double: the number whose first bits are those of 1/3 goes by the bits behind."""
     place = 2**53 // 3
     low, high = (
-        choose(fractions([0] * 3), Fraction(1), fractions([1] * 3), uniform)  # type: ignore[arg-type]
+        choose(fractions([0] * 3), Fraction(1), fractions([1] * 3), uniform)
         for uniform in (Written(place), Written(place, True))
     )
     assert (low, high) == (0, 1)
@@ -191,11 +191,9 @@ def test_kernels_hand_over_what_doubles_cannot_tell(monkeypatch):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.integers(0, 2**60), min_size=2, max_size=8),
-    st.integers(0, 7),
-    st.fractions(min_value="1/1000", max_value=100, max_denominator=1000),
-    st.integers(1, 40),
-)
+    st.lists(st.integers(0, 2**60), min_size=2, max_size=8), st.integers(0, 7),
+    st.fractions(min_value="1/1000", max_value=100, max_denominator=1000), st.integers(1, 40),
+)  # fmt: skip
 def test_a_record_moves_exact_deviations_by_less_than_two(counts, place, epsilon, depth):
     """In doubles, a record moved the deviation of counts near 2⁶⁰ by hundreds."""
     more = list(counts)

@@ -32,7 +32,6 @@ def by_edges(attribute: Ordered, positions: list[Any]) -> list[int]:
 
 
 def beside(edges: NDArray[np.float64], chosen: list[int]) -> list[float]:
-    """Some edges, and the doubles next to them."""
     picked = edges[np.array(chosen, dtype=np.int64) % len(edges)]
     return [*picked.tolist(), *np.nextafter(picked, -np.inf).tolist(), *np.nextafter(picked, np.inf).tolist()]
 
@@ -49,12 +48,9 @@ def as_text(values: list[Any], write: Callable[[Any], str]) -> pa.Array:
 
 @few
 @given(
-    low=finite,
-    high=finite,
-    bins=st.integers(1, 65_000),
-    values=st.lists(st.none() | st.floats()),
+    low=finite, high=finite, bins=st.integers(1, 65_000), values=st.lists(st.none() | st.floats()),
     edges=st.lists(st.integers(0, 65_000), min_size=1),
-)
+)  # fmt: skip
 def test_equal_bins_match_edges(row_codes, low, high, bins, values, edges):
     try:
         attribute = Real(name="x", min=low, max=high, bins=bins, nullable=True)
@@ -68,11 +64,9 @@ def test_equal_bins_match_edges(row_codes, low, high, bins, values, edges):
 
 @few
 @given(
-    start=st.floats(-1e6, 1e6),
-    bins=st.integers(2, 300),
-    values=st.lists(st.floats(-1e6, 1e6)),
+    start=st.floats(-1e6, 1e6), bins=st.integers(2, 300), values=st.lists(st.floats(-1e6, 1e6)),
     edges=st.lists(st.integers(0, 300), min_size=1),
-)
+)  # fmt: skip
 def test_narrowest_bins_match_edges(row_codes, start, bins, values, edges):
     stop = start
     for _ in range(bins):
@@ -99,12 +93,9 @@ def test_explicit_edges_match(row_codes, edges, values):
 
 @few
 @given(
-    low=int64,
-    n_bins=st.integers(1, 60_000),
-    every=st.integers(1, 2**48),
-    extra=st.integers(0, 2**48),
+    low=int64, n_bins=st.integers(1, 60_000), every=st.integers(1, 2**48), extra=st.integers(0, 2**48),
     values=st.lists(st.none() | int64),
-)
+)  # fmt: skip
 def test_integers_match_edges(row_codes, low, n_bins, every, extra, values):
     high = low + (n_bins - 1) * every + extra % every
     assume(high < 2**63 - 1 and high - low < 2**63 - 1)
@@ -133,16 +124,14 @@ def test_moments_match_edges(row_codes, bounds, every, values, offset):
         assume(False)
     epoch, edges = datetime(1970, 1, 1), attribute.edges[:: max(1, attribute.n_values // 10)].tolist()
     near = [epoch + timedelta(microseconds=edge + step) for edge in edges for step in (-1, 0, 1)]
-    column = [*values, *near]
+    column, shift = [*values, *near], timedelta(minutes=offset)
     expected = by_edges(attribute, [None if moment is None else microseconds(moment) for moment in column])
-    elsewhere = timezone(timedelta(minutes=offset))
-    ways = {
-        "moment": pa.array(column, pa.timestamp("us")),
-        "text": as_text(column, str),
-        "offset": as_text(
-            column, lambda at: (at + timedelta(minutes=offset)).replace(tzinfo=elsewhere).isoformat()
-        ),
-    }
+
+    def elsewhere(at: datetime) -> str:
+        return (at + shift).replace(tzinfo=timezone(shift)).isoformat()
+
+    ways = {"moment": pa.array(column, pa.timestamp("us")), "text": as_text(column, str)}
+    ways["offset"] = as_text(column, elsewhere)
     table = pa.table({"row": np.arange(len(column)), **ways})
     codes = row_codes(table, *(replace(attribute, name=way) for way in ways), n_rows=len(column))
     assert codes.T.tolist() == [expected] * len(ways)

@@ -27,10 +27,8 @@ def a_part(seed: int) -> ViewPart:
     """Histograms, some pairs, and a table of three attributes with wider bins."""
     components = random_mixture(SIZES, seed)
     bins = (
-        np.array([0, 0, 1, 1], np.int32),
-        np.array([0, 1, 1], np.int32),
-        np.array([0, 1, 0, 1, 2], np.int32),
-    )
+        np.array([0, 0, 1, 1], np.int32), np.array([0, 1, 1], np.int32), np.array([0, 1, 0, 1, 2], np.int32),
+    )  # fmt: skip
     shape = TableShape((0, 1, 2), bins)
     three = Table(shape, np.rint(components.table(shape)).astype(np.int64), "laplace", 4.0)
     tables = (*tables_of(components, seed), three)
@@ -49,7 +47,6 @@ def scan_of(part: ViewPart, functions: dict[int, Floats], is_count: list[bool]) 
 
 
 def covariances_of(part: ViewPart, functions: dict[int, Floats], is_count: list[bool]) -> Floats:
-    """In closed form, as a batch of one term for each sum."""
     shares, n = {}, len(is_count)
     for a, values in functions.items():
         weights = np.array(is_count)[:, None]

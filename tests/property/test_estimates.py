@@ -1,5 +1,4 @@
-"""Estimates and their errors: equal to sums over single cells, in groups as one by one, for blocks and
-mixtures."""
+"""Estimates and their errors equal sums over single cells, in groups as one by one."""
 
 from functools import lru_cache
 from typing import Any
@@ -16,8 +15,9 @@ from hdpview.pview import PView, merge
 from hdpview.query.errors.closed import covariances, evaluate
 from hdpview.query.estimate.estimates import estimates, grid_estimates
 from hdpview.query.interval.statistics import histograms
+from hdpview.query.question.axes import code_conditions
 from hdpview.query.question.batch import pack, pack_grids
-from hdpview.query.question.boxes import intersect
+from hdpview.query.question.boxes import intersect, subtract
 from hdpview.query.question.conditions import code_shares
 from hdpview.query.question.quantities import Part, Quantity, bin_values, count_of, cut
 from hdpview.query.question.where import boxes_of
@@ -25,23 +25,16 @@ from hdpview.query.question.where import boxes_of
 Floats = NDArray[np.float64]
 SCHEMA = Schema(
     [
-        Integer(name="age", min=0, max=4),
-        Category(name="region", values=("N", "S", "E"), nullable=True),
-        Real(name="dose", min=0.0, max=3.0, bins=3),
-        Boolean(name="smoker"),
+        Integer(name="age", min=0, max=4), Category(name="region", values=("N", "S", "E"), nullable=True),
+        Real(name="dose", min=0.0, max=3.0, bins=3), Boolean(name="smoker"),
     ]
-)
+)  # fmt: skip
 AGE, DOSE = 0, 2
 WHERES = [
-    None,
-    "age < 2",
-    "age BETWEEN 1 AND 3 OR smoker",
-    "region IS NULL OR (region = 'S' AND dose < 1.25)",
+    None, "age < 2", "age BETWEEN 1 AND 3 OR smoker", "region IS NULL OR (region = 'S' AND dose < 1.25)",
     "NOT (age = 2 AND region <> 'E') AND dose >= 0.5",
-    "(age < 2 AND smoker) OR (age >= 2 AND NOT smoker) OR dose > 2.5",
-    "age > 40",
-    "FALSE",
-]
+    "(age < 2 AND smoker) OR (age >= 2 AND NOT smoker) OR dose > 2.5", "age > 40", "FALSE",
+]  # fmt: skip
 KINDS = {"blocks": noisy_view, "mixture": mixture_view}
 seeds, kinds = st.integers(0, 2**16), st.sampled_from(["blocks", "mixture", "merged"])
 wheres = st.sampled_from(WHERES)
@@ -95,7 +88,6 @@ def some_quantities(where: str | None) -> list[Quantity]:
 
 
 def by_cells(kind: str, seed: int, where: str | None) -> list[Floats]:
-    """What each cell adds to these quantities."""
     inside = true_cells(kind, seed) * indicator(asked(where))
     age, dose = (along(a, bin_values(SCHEMA.attributes[a], a).mean) for a in (AGE, DOSE))
     return [inside, inside * age, inside * dose**2, inside * age * dose]
@@ -139,7 +131,7 @@ def test_histograms_and_quantiles_follow_from_cells(kind, seed, where):
 @given(kinds, seeds, wheres, axes)
 def test_groups_are_those_asked_one_by_one(kind, seed, where, attributes):
     view = a_view(kind, seed)
-    conditions = [code_boxes(a) for a in attributes]
+    conditions = [[{a: one} for one in code_conditions(SCHEMA.attributes[a])] for a in attributes]
     cells = [{}]
     for own in conditions:
         cells = [{**cell, **box} for cell in cells for box in own]
@@ -154,13 +146,6 @@ def test_groups_are_those_asked_one_by_one(kind, seed, where, attributes):
             assert (one >= other - 1e-6 * size).all()
         else:
             assert one == pytest.approx(other, rel=1e-6, abs=1e-6)
-
-
-def code_boxes(a: int) -> list[Any]:
-    """A box per code of an attribute."""
-    from hdpview.query.question.axes import code_conditions
-
-    return [{a: condition} for condition in code_conditions(SCHEMA.attributes[a])]
 
 
 @SOME
@@ -180,37 +165,10 @@ def test_covariances_are_those_of_some_errors(kind, seed, asked_for):
 
 
 @SOME
-@given(seeds, wheres, axes)
-def test_a_packed_grid_means_what_its_cells_mean(seed, where, attributes):
-    quantity = some_quantities(where)[1]
-    grid = pack_grids(quantity, [attributes], SCHEMA).cells
-    sizes = [SCHEMA.sizes[a] for a in attributes]
-    assert len(grid) == int(np.prod(sizes))
-    cells = true_cells("mixture", seed % 8)
-    sums = np.zeros(len(grid))
-    for q, own, rows in zip(grid.quantity, grid.attribute.tolist(), grid.row.tolist(), strict=True):
-        value = cells
-        for a, row in zip(own, rows, strict=True):
-            if a >= 0:
-                functions, one = grid.functions[a], np.zeros(SCHEMA.sizes[a])
-                at_code = row - len(functions.share)
-                if at_code < 0:
-                    one = functions.values[row]
-                else:
-                    one[at_code % len(one)] = functions.values_at_codes[at_code]
-                value = value * along(a, one)
-        sums[q] += value.sum()
-    expected = grid_estimates(a_view("mixture", seed % 8), quantity, attributes).reshape(-1)
-    assert sums == pytest.approx(expected, abs=1e-7)
-
-
-@SOME
 @given(kinds, seeds, wheres, wheres)
 def test_counts_within_counts(kind, seed, one, other):
     view = a_view(kind, seed)
     both = intersect(asked(one), asked(other))
-    from hdpview.query.question.boxes import subtract
-
     apart = subtract(asked(one), asked(other), SCHEMA)
     evaluation = evaluate(view, pack([count_of(boxes) for boxes in (asked(one), both, apart)], SCHEMA))
     for column in (evaluation.estimate, evaluation.raw):

@@ -1,5 +1,4 @@
-"""Fitting components: likelihood rises, totals and margins are kept, and nothing depends on the order of
-categories."""
+"""Fitting components: likelihood rises, margins are kept, and the order of categories is no matter."""
 
 from datetime import date, datetime, timedelta
 
@@ -33,7 +32,6 @@ def table_of(
 
 
 def setting(seed: int) -> tuple[np.random.Generator, tuple[int, ...], Targets, list[np.ndarray]]:
-    """Four attributes, two pairs, a table of three and one of all four."""
     rng = np.random.default_rng(seed)
     sizes = tuple(int(n) for n in rng.integers(2, 7, 4))
     fine = [np.arange(size, dtype=np.int32) for size in sizes]
@@ -49,7 +47,6 @@ def independent(targets: Targets, margins: list[np.ndarray]) -> np.ndarray:
 @given(seeds)
 @settings(max_examples=30, deadline=None)
 def test_cells_of_all_tables_are_sums_over_components(seed):
-    """The kernel gives what the definition gives, table by table and cell by cell."""
     rng = np.random.default_rng(seed)
     sizes = (5, 3, 4, 2, 2)
     coarse = [np.array([0, 0, 1, 2, 2], np.int32), *(np.arange(n, dtype=np.int32) for n in sizes[1:])]
@@ -73,8 +70,6 @@ def test_cells_of_all_tables_are_sums_over_components(seed):
 @given(seeds)
 @settings(max_examples=30, deadline=None)
 def test_each_round_raises_the_likelihood(seed):
-    """Σ wanted · log P never falls from one round of expectation maximisation to the next, up to single
-    precision."""
     rng, _, targets, margins = setting(seed)
     wanted = targets.towards(independent(targets, margins), 500.0)
     model, before = Components.start(margins, 6, rng), -np.inf
@@ -89,7 +84,6 @@ def test_each_round_raises_the_likelihood(seed):
 @given(seeds)
 @settings(max_examples=30, deadline=None)
 def test_a_fit_is_a_distribution_with_the_margins(seed):
-    """Weights and columns of shares add up to 1, none is negative, and margins are those that were given."""
     rng, _, targets, margins = setting(seed)
     model = fit(Components.start(margins, 6, rng), targets, margins, 500.0, 2, 5, lambda: None)
     assert model.weight.sum() == pytest.approx(1, abs=1e-5)
@@ -107,7 +101,6 @@ def test_a_fit_is_a_distribution_with_the_margins(seed):
 )
 @settings(max_examples=60, deadline=None)
 def test_no_table_makes_a_fit_that_is_not_a_number(seed, kind, total, variance):
-    """Whatever the tables, weights and shares are finite, not negative, and add up to 1."""
     rng = np.random.default_rng(seed)
     sizes = tuple(int(n) for n in rng.integers(1, 6, 4))
     tables = []
@@ -142,7 +135,6 @@ def test_no_table_makes_a_fit_that_is_not_a_number(seed, kind, total, variance):
 @given(seeds, st.floats(1.0, 1e6))
 @settings(max_examples=50, deadline=None)
 def test_what_is_fitted_is_positive_and_adds_up(seed, total):
-    """The denoised tables are positive and have sum 1, whatever the noise."""
     _, _, targets, margins = setting(seed)
     wanted = targets.towards(independent(targets, margins), total)
     for table in np.split(wanted, targets.ends[:-1]):
@@ -153,7 +145,6 @@ def test_what_is_fitted_is_positive_and_adds_up(seed, total):
 @given(seeds)
 @settings(max_examples=50, deadline=None)
 def test_shrinkage_brings_departures_nearer_to_none(seed):
-    """No table is further from the model after shrinkage, one without noise stays as it is."""
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(1, 9, 2))
     departures = rng.normal(0, 10, shape)
@@ -170,7 +161,6 @@ def test_shrinkage_brings_departures_nearer_to_none(seed):
 @given(seeds)
 @settings(max_examples=50, deadline=None)
 def test_shares_are_positive_and_follow_categories(seed):
-    """Shares of a histogram are positive, add up to 1, and are permuted if categories are."""
     rng = np.random.default_rng(seed)
     size = int(rng.integers(2, 40))
     noisy, order = rng.normal(20, 30, size), rng.permutation(size)
@@ -229,8 +219,7 @@ def test_cycles_are_those_of_the_calendar():
 
 def test_sums_over_hours_keep_what_shrinkage_and_clipping_take():
     """Over two years with busy days and rare nights, where a code has less than its noise, sums by hour,
-    weekday and month err no more than noise made them; the error model says so too.
-    """
+    weekday and month err no more than noise made them; the error model says so too."""
     hours = Datetime(name="h", min=DAYS[0], max=DAYS[-1], every="1h")
     (axis,), rng, n, deviation = axes_of(Schema([hours])), np.random.default_rng(4), 730 * 24, 8.0
     hour, day = np.arange(n) % 24, np.arange(n) // 24
@@ -261,8 +250,7 @@ def test_sums_over_hours_keep_what_shrinkage_and_clipping_take():
 @settings(max_examples=30, deadline=None)
 def test_histograms_and_margins_are_combined_by_least_squares(seed):
     """Counts of codes are those of generalised least squares over a histogram and all tables that its
-    attribute is in, and the variances of contrasts are theirs.
-    """
+    attribute is in, and the variances of contrasts are theirs."""
     rng = np.random.default_rng(seed)
     size, n_tables = int(rng.integers(2, 12)), int(rng.integers(0, 4))
     axes = (Axis(size, size), Axis(3, 0))
@@ -275,10 +263,8 @@ def test_histograms_and_margins_are_combined_by_least_squares(seed):
         bins = refinement(size, [rng.integers(0, 4, size).astype(np.int32)])
         table = Table(
             TableShape((0, 1), (bins, np.arange(3, dtype=np.int32))),
-            rng.integers(-5, 99, (bins.max() + 1, 3)),
-            "laplace",
-            1.0,
-        )
+            rng.integers(-5, 99, (bins.max() + 1, 3)), "laplace", 1.0,
+        )  # fmt: skip
         measurements.tables.append(Measured(table, table.variance))
         rows.append((bins == np.arange(bins.max() + 1)[:, None]).astype(float))
         counts.append(table.counts.sum(axis=1).astype(float))
@@ -297,8 +283,6 @@ def test_histograms_and_margins_are_combined_by_least_squares(seed):
 @given(seeds)
 @settings(max_examples=20, deadline=None)
 def test_permuted_categories_have_permuted_fits(seed):
-    """With the same noise and start, permuting the codes of a category permutes its shares and nothing
-    else."""
     rng = np.random.default_rng(seed)
     sizes = (5, 4)
     table = table_of(rng, (0, 1), sizes, 5.0)
@@ -321,7 +305,6 @@ def test_permuted_categories_have_permuted_fits(seed):
 @given(seeds, st.integers(2, 70), st.floats(0.1, 0.9))
 @settings(max_examples=50, deadline=None)
 def test_contrasts_are_an_orthonormal_basis(seed, n, first_cut):
-    """Coefficients have the energy of the table, are independent of each other, and can be inverted."""
     rng = np.random.default_rng(seed)
     table, contrasts = rng.normal(0, 10, (n, 3)), _Contrasts(n, first_cut)
     coefficients = contrasts.forward(table)

@@ -1,6 +1,4 @@
-"""The noise that intervals allow for is that of the best estimate that released tables allow: an oracle by
-generalised least squares over all cells.
-"""
+"""Noise in intervals is that of the best estimate: an oracle by generalised least squares."""
 
 from dataclasses import replace
 from functools import reduce
@@ -25,7 +23,6 @@ Floats = NDArray[np.float64]
 
 
 def table_of(attributes: tuple[int, ...], components: Mixture, scale: float) -> Table:
-    """A released table with a bin for each code, and counts that the components fit."""
     sizes = components.sizes
     shape = TableShape(attributes, tuple(np.arange(sizes[a], dtype=np.int32) for a in attributes))
     fitted = components.grid(attributes, components.weight).reshape(shape.shape)
@@ -33,7 +30,6 @@ def table_of(attributes: tuple[int, ...], components: Mixture, scale: float) -> 
 
 
 def batch_of(values: list[list[Floats]]) -> Batch:
-    """Quantities that are products of a function of each attribute: values[i][a] is that of the i-th."""
     number, attribute = np.indices((len(values), len(values[0])))
     functions = {a: Functions(np.stack(own)) for a, own in enumerate(zip(*values, strict=True))}
     return Batch(len(values), number[:, 0], attribute, number, functions)

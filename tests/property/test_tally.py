@@ -34,7 +34,6 @@ class Local(LocalCounts):
 
 
 def some_rows(sizes: tuple[int, ...], n: int, rng: np.random.Generator, most: int) -> tuple[Ints, Ints]:
-    """Codes, shape (n, n_attributes), and counts, shape (n,), from 0 to `most`."""
     codes = np.stack([rng.integers(0, size, n) // rng.integers(1, 4, n) for size in sizes], axis=1)
     return codes.astype(np.int64), rng.integers(0, most + 1, n)
 
@@ -50,14 +49,11 @@ def as_rows(sizes: tuple[int, ...], codes: Ints, counts: Ints | None) -> Rows:
 
 
 def in_parts(rows: Rows, n_parts: int) -> list[Rows]:
-    ends = np.linspace(0, len(rows), n_parts + 1).astype(int)
-    return [
-        Rows(
-            tuple(column[a:b] for column in rows.exact_columns),
-            None if rows.exact_counts is None else rows.exact_counts[a:b],
-        )
-        for a, b in itertools.pairwise(ends)
-    ]
+    def part(a: int, b: int) -> Rows:
+        counts = None if rows.exact_counts is None else rows.exact_counts[a:b]
+        return Rows(tuple(column[a:b] for column in rows.exact_columns), counts)
+
+    return [part(*ends) for ends in itertools.pairwise(np.linspace(0, len(rows), n_parts + 1).astype(int))]
 
 
 @SOME
@@ -108,7 +104,6 @@ def test_boxes_are_those_of_numpy(sizes, n, seed, most, threads):
 
 
 def test_sums_are_held_at_a_bound():
-    """Counts whose sum exceeds 64 bits do not wrap around, on one thread or several."""
     huge = Rows((np.zeros(1000, np.uint8),), np.full(1000, 2**40))
     shapes, box = [TableShape.of_codes((0,), (2,))], CodeBoxes(*np.array([[[0]], [[0]], [[1]]]))
     for threads in (1, 3):

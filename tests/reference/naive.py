@@ -3,8 +3,7 @@
 The count tensor is a dense NumPy array, the absolute error is its definition, every cut is scored by really
 splitting the array, and the recursion is plain Python. Formulas follow ALGORITHM.md §1; nothing here comes
 from `hdpview.partition`. The only thing shared with the library is the source of uniform numbers, so that
-both sides can be fed the same ones.
-"""
+both sides can be fed the same ones."""
 
 import math
 from collections import Counter
@@ -40,8 +39,7 @@ def numbers(
     gamma: float = 0.9,
 ) -> Numbers:
     """The paper's parameters. Where its κ would be 0, one cut is made privately (and paid for), as in the
-    library.
-    """
+    library."""
     epsilon_r = ratio * epsilon
     epsilon_p = (1 - ratio) * epsilon
     kappa = max(1, math.floor(beta * math.log2(n_cells)))
@@ -71,7 +69,6 @@ class Partition:
 
 
 def uniforms(key: NDArray[np.uint32], block: int) -> NDArray[np.float64]:
-    """Eight uniform draws of a key."""
     out = np.empty(8)
     draw_many(key, block, out)
     return out
@@ -123,8 +120,7 @@ def blind_probabilities(shape: Bounds) -> NDArray[np.float64]:
 
 def is_sampled_by_rejection(x: NDArray[np.int64], epsilon_cut: float) -> bool:
     """Whether the library samples this block's cut by rejection: all means below 1, and scores within 1 of
-    each other.
-    """
+    each other."""
     return int(x.sum()) * max(x.shape) < x.size and rate(x.size, epsilon_cut) * _most_gain(x) <= 1
 
 
@@ -140,7 +136,6 @@ def chance_to_converge(deviation: float, depth: int, n: Numbers) -> float:
 
 
 def partition(tensor: NDArray[np.int64], n: Numbers, key: NDArray[np.uint32]) -> Partition:
-    """Grow all of it."""
     grown = Partition()
     _grow(tensor, (0,) * tensor.ndim, 1, key, n, grown)
     return grown

@@ -26,7 +26,6 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_s
 
 
 def sparse(tensor: NDArray[np.int64], seed: int = 0) -> SparseCounts:
-    """Occupied cells of a dense tensor, in a random order."""
     counts = counts_of(tensor)
     order = np.random.default_rng(seed).permutation(len(counts.exact_counts))
     return SparseCounts(counts.schema, counts.exact_codes[order], counts.exact_counts[order])
@@ -69,14 +68,9 @@ def assert_same(fast: ExactBlocks, oracle: naive.Partition) -> None:
 
 @settings(max_examples=250, deadline=None, suppress_health_check=SLOW)
 @given(
-    shapes,
-    kinds,
-    st.integers(0, 2**32 - 1),
-    epsilons,
-    factors,
-    st.binary(min_size=1, max_size=8),
+    shapes, kinds, st.integers(0, 2**32 - 1), epsilons, factors, st.binary(min_size=1, max_size=8),
     st.sampled_from([(1, 20_000), (2, 20_000), (1, 0), (2, 2), (3, 20)]),
-)
+)  # fmt: skip
 def test_fast_and_naive_grow_the_same_leaves(
     monkeypatch, shape, kind, seed, epsilon, factor, test_key, threading
 ):
@@ -109,7 +103,6 @@ def test_fast_and_naive_release_the_same_counts(shape, kind, seed, epsilon, test
 
 
 def test_the_same_leaves_by_every_way_of_cutting():
-    """On larger tables, cuts by rejection, by inversion and blind ones each occur by the hundred."""
     ways: Counter[str] = Counter()
     for i in range(48):
         shape, factor = ((8, 8, 8, 8), 3.0) if i % 2 else ((7, 5, 6), 0.4)
@@ -124,26 +117,7 @@ def test_the_same_leaves_by_every_way_of_cutting():
     assert min(ways[way] for way in ("rejection", "inversion", "blind")) >= 200, ways
 
 
-def test_parameters_are_the_papers():
-    for epsilon in ("0.1", "1", "2"):
-        for n_cells in (2, 3, 1000, 2 * 10**21):
-            ours = PartitionParameters.choose(Hdpview(), Fraction(epsilon), n_cells)
-            paper = naive.numbers(float(epsilon), n_cells)
-            assert ours.n_private_cut_levels == paper.kappa
-            assert float(ours.epsilon_counts) == pytest.approx(paper.epsilon_counts, rel=1e-12)
-            assert float(ours.epsilon_cut) == pytest.approx(paper.epsilon_cut, rel=1e-12)
-            assert ours.converge_noise_scale == pytest.approx(paper.lam, rel=1e-12)
-            assert ours.converge_bias_per_level == pytest.approx(paper.delta, rel=1e-12)
-            assert ours.converge_threshold == pytest.approx(paper.theta, rel=1e-12)
-            assert ours.converge_floor == pytest.approx(paper.theta + 2 - paper.delta, rel=1e-12)
-            assert (
-                ours.epsilon_cut * ours.n_private_cut_levels + ours.epsilon_converge + ours.epsilon_counts
-                == Fraction(epsilon)
-            )
-
-
 def test_the_oracle_itself_is_a_distribution():
-    """Its cut probabilities sum to one and agree with a hand computation on a block of three cells."""
     x = np.array([4, 0, 0])
     # The first cut leaves two uniform sides, the second does not.
     assert (naive.score(x, 0, 1), naive.score(x, 0, 2)) == (0.0, -4.0)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import ibis
@@ -33,6 +34,9 @@ COLUMNS = pa.schema({"who": pa.string(), "age": pa.int64(), "ill": pa.bool_()})
 
 def frame(rows: list[Any]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(COLUMNS.names, row, strict=True)) for row in rows], COLUMNS)
+
+
+ONE = frame([("a", 1, True)])
 
 
 AGES = {"age": [0, 1, 2, 3, 4, 5], "ill": [True] * 6}
@@ -88,19 +92,17 @@ def test_a_column_cannot_pass_for_the_word_that_means_each_row():
         hv.build(pa.table({"row": [1], "age": [1], "ill": [True]}), SCHEMA, 1, privacy_unit="row", max_rows=2)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:fetch_arrow_table:DeprecationWarning"
-)  # Ibis calls DuckDB by a name that DuckDB has renamed
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # by Ibis
 def test_persons_are_told_apart_by_every_letter_whatever_the_database_takes_for_equal():
     """In a column where `Ab` equals `aB`, both used to share one quota."""
     connection = ibis.duckdb.connect()
     connection.raw_sql("CREATE TABLE visits (who VARCHAR COLLATE NOCASE, age INT, ill BOOLEAN)")
-    connection.raw_sql("INSERT INTO visits SELECT 'Ab', range % 6, true FROM range(6)")
-
-    alone = counted(connection.table("visits"), 2)
-    connection.raw_sql("INSERT INTO visits SELECT 'aB', range % 6, false FROM range(6)")
-    both = counted(connection.table("visits"), 2)
+    found = []
+    for who, is_ill in (("Ab", True), ("aB", False)):
+        connection.raw_sql(f"INSERT INTO visits SELECT '{who}', range % 6, {is_ill} FROM range(6)")
+        found.append(counted(connection.table("visits"), 2))
     connection.disconnect()
+    alone, both = found
     assert alone.total() == 2
     assert alone <= both
     assert (both - alone).total() == 2
@@ -108,8 +110,8 @@ def test_persons_are_told_apart_by_every_letter_whatever_the_database_takes_for_
 
 def test_an_empty_list_of_nobody_is_none_at_all():
     """The curator's page sends a list, and every build without a privacy unit failed."""
-    assert Contributions(anonymous_values=[]) == Contributions()  # type: ignore[arg-type]
-    hv.build(frame([("a", 1, True)]), SCHEMA, 1, no_person=[], method="hdpview")
+    assert Contributions(anonymous_values=[]) == Contributions()
+    hv.build(ONE, SCHEMA, 1, no_person=[], method="hdpview")
 
 
 def test_a_csv_file_has_rows_of_nobody_too(tmp_path):
@@ -166,25 +168,21 @@ def test_a_persons_sum_is_bounded_in_an_aggregated_table(rows, k):
 
 def test_all_noise_grows_with_the_bound_and_the_manifest_says_whom_it_protects(tmp_path):
     how = {"method": "hdpview", "quality": False, "ledger": False}
-    view = hv.build(frame([("a", 1, True)]), SCHEMA, 1, privacy_unit="who", max_rows=5, **how)
-    view.save(tmp_path / "v.pview")
+    hv.build(ONE, SCHEMA, 1, privacy_unit="who", max_rows=5, **how).save(tmp_path / "v.pview")
     opened = hv.open(tmp_path / "v.pview")
-    manifest = opened.manifest
+    manifest, once = opened.manifest, hv.build(ONE, SCHEMA, 1, **how).manifest.parameters
     assert opened.blocks.noise_scale == pytest.approx(5 / 0.1)
     assert sum(spent.epsilon * spent.times for spent in manifest.spending) == Fraction(1)
     assert (manifest.privacy_unit, manifest.max_rows) == ("who", 5)
     assert manifest.neighbours == "tables that differ by adding or removing all records of one who"
-    once = hv.build(frame([("a", 1, True)]), SCHEMA, 1, **how)
     for name in ("converge_noise_scale", "converge_bias_per_level", "converge_threshold"):
-        assert manifest.parameters[name] == pytest.approx(5 * once.manifest.parameters[name])
-    assert 5 * manifest.parameters["epsilon_counts"] == pytest.approx(
-        once.manifest.parameters["epsilon_counts"]
-    )
+        assert manifest.parameters[name] == pytest.approx(5 * once[name])
+    assert 5 * manifest.parameters["epsilon_counts"] == pytest.approx(once["epsilon_counts"])
 
 
 @pytest.mark.parametrize("quality", [True, False])
 def test_tables_of_a_mixture_have_more_noise_by_the_bound(quality):
-    rows, how = frame([("a", 1, True)]), {"quality": quality, "ledger": False, "test_key": b"k"}
+    rows, how = ONE, {"quality": quality, "ledger": False, "test_key": b"k"}
     one = hv.build(rows, SCHEMA, 1, **how)
     five = hv.build(rows, SCHEMA, 1, privacy_unit="who", max_rows=5, **how)
     assert sum(spent.epsilon * spent.times for spent in five.manifest.spending) == Fraction(1)
@@ -193,7 +191,7 @@ def test_tables_of_a_mixture_have_more_noise_by_the_bound(quality):
 
 
 def test_old_files_without_a_bound_still_open(tmp_path):
-    view = hv.build(frame([("a", 1, True)]), SCHEMA, 1)
+    view = hv.build(ONE, SCHEMA, 1)
     content = to_dict(view.manifest)
     del content["max_rows"], content["count_column"]
     assert from_dict(content).max_rows == 1
@@ -207,28 +205,22 @@ def test_old_files_without_a_bound_still_open(tmp_path):
         ({"privacy_unit": "who", "max_rows": True}, "whole number from 1"),
         ({"no_person": ["NA"]}, "add privacy_unit"),
         ({"privacy_unit": "who", "no_person": "NA"}, "list of texts"),
-        ({"privacy_unit": "whom"}, "Did you mean 'who'"),
-        ({"count": "agee"}, "Did you mean 'age'"),
-        ({"privacy_unit": "who", "count": "who"}, "both"),
-        ({"count": "ill"}, "must be one of"),
+        ({"privacy_unit": "whom"}, "Did you mean 'who'"), ({"count": "agee"}, "Did you mean 'age'"),
+        ({"privacy_unit": "who", "count": "who"}, "both"), ({"count": "ill"}, "must be one of"),
     ],
-)
+)  # fmt: skip
 def test_bad_bounds_are_refused_in_words(names, message):
     with pytest.raises(DataError, match=message):
-        hv.build(frame([("a", 1, True)]), SCHEMA, 1, **names)
+        hv.build(ONE, SCHEMA, 1, **names)
 
 
 def test_merged_views_promise_no_more_than_each_part():
     small = hv.Schema([hv.Integer(name="age", min=0, max=5)], learnt_epsilon="1/10")
-    counted = pa.table({"age": [1], "n": [3]})
-    views = [hv.build(counted, small, 1, count="n", max_rows=k) for k in (1, 3)]
-    manifest = hv.merge(views).manifest
-    assert manifest.max_rows == 1
-    assert (
-        manifest.schema.learnt_epsilon,
-        hv.merge(views, overlapping=True).manifest.schema.learnt_epsilon,
-    ) == ("1/10", "1/5")
-    persons = [hv.build(frame([("a", 1, True)]), SCHEMA, 1, privacy_unit="who", max_rows=k) for k in (2, 5)]
+    views = [hv.build(pa.table({"age": [1], "n": [3]}), small, 1, count="n", max_rows=k) for k in (1, 3)]
+    apart, together = hv.merge(views).manifest, hv.merge(views, overlapping=True).manifest
+    assert apart.max_rows == 1
+    assert (apart.schema.learnt_epsilon, together.schema.learnt_epsilon) == ("1/10", "1/5")
+    persons = [hv.build(ONE, SCHEMA, 1, privacy_unit="who", max_rows=k) for k in (2, 5)]
     assert hv.merge(persons).manifest.max_rows == 5
 
 
@@ -239,18 +231,16 @@ def test_objects_that_look_alike_are_different_persons(ids):
     """They used to share one quota, so that one person changed which rows of the other counted."""
     who = pd.Series([ids[0]] * 3 + [ids[1]] * 3, dtype=object)
     table = pd.DataFrame({"who": who, **AGES})
+    nobody = sum(str(one).lower() in ("1", "true") for one in ids)
     assert counted(table, 2).total() == 4
-    assert counted(table, 2, None, ("1", "true")).total() == 4 - 2 * sum(
-        str(one).lower() in ("1", "true") for one in ids
-    )
+    assert counted(table, 2, None, ("1", "true")).total() == 4 - 2 * nobody
 
 
 def test_moments_a_nanosecond_apart_are_different_persons(tmp_path):
     table = pa.table({"who": pa.array([1] * 3 + [2] * 3, pa.timestamp("ns")), **AGES})
     pq.write_table(table, tmp_path / "t.parquet")
-    assert [counted(source, 2).total() for source in (table, table.to_pandas(), tmp_path / "t.parquet")] == [
-        4
-    ] * 3
+    for source in (table, table.to_pandas(), tmp_path / "t.parquet"):
+        assert counted(source, 2).total() == 4
 
 
 def test_an_id_that_cannot_be_decoded_names_nobody(tmp_path):
@@ -270,13 +260,13 @@ def test_an_overlong_line_changes_nobody_else(tmp_path):
 
 def test_whole_numbers_that_become_doubles_stop_no_build(tmp_path):
     """2⁵³ + 1 used to stop the build; a privacy unit of such mixed types is refused."""
-    ints, doubles = pa.array([1, 2**53 + 1], pa.int64()), pa.array([1.0, 2.5])
-    for i, ages in enumerate((ints, doubles)):
-        pq.write_table(
-            pa.table({"who": ["a", "b"], "age": ages, "ill": [True] * 2}), tmp_path / f"{i}.parquet"
-        )
-    assert counted(tmp_path, 4).total() == 4
-    for i, who in enumerate((ints, doubles)):
-        pq.write_table(pa.table({"who": who, "age": [1, 2], "ill": [True] * 2}), tmp_path / f"{i}.parquet")
+    mixed, plain = [pa.array([1, 2**53 + 1], pa.int64()), pa.array([1.0, 2.5])], [["a", "b"], ["a", "b"]]
+
+    def written(*columns: Any) -> Path:
+        for i, (who, age) in enumerate(zip(*columns, strict=True)):
+            pq.write_table(pa.table({"who": who, "age": age, "ill": [True] * 2}), tmp_path / f"{i}.parquet")
+        return tmp_path
+
+    assert counted(written(plain, mixed), 4).total() == 4
     with pytest.raises(DataError, match="could merge two persons"):
-        counted(tmp_path, 2).total()
+        counted(written(mixed, [[1, 2], [1, 2]]), 2).total()

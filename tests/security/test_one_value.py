@@ -22,7 +22,6 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def texts(*values: bytes) -> pa.Array:
-    """A column of texts with these bytes, whether they are UTF-8 or not."""
     offsets = [sum(map(len, values[:i])) for i in range(len(values) + 1)]
     buffers = struct.pack(f"<{len(offsets)}i", *offsets), b"".join(values)
     return pa.StringArray.from_buffers(len(values), *map(pa.py_buffer, buffers))
@@ -34,10 +33,8 @@ def written(table: pa.Table, folder: Path) -> Path:
 
 
 SOURCES: dict[str, Callable[[pa.Table, Path], Any]] = {
-    "parquet": written,
-    "arrow": lambda table, _: table,
-    "reader": lambda table, _: table.to_reader(),
-}
+    "parquet": written, "arrow": lambda table, _: table, "reader": lambda table, _: table.to_reader(),
+}  # fmt: skip
 
 
 def cells(source: Any, schema: hv.Schema, limits: Contributions = EACH_ROW) -> Counter[int]:

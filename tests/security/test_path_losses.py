@@ -4,8 +4,7 @@ record lies on.
 Not sampled: on small domains the chance of each decision is known, and the largest loss of all trees follows
     by recursion. What a table
 with one record more loses against the one without, and the other way round, must never exceed what was
-charged for the tree.
-"""
+charged for the tree."""
 
 import dataclasses
 import itertools
@@ -35,8 +34,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 def neighbours(shape: tuple[int, ...], seed: int) -> tuple[Ints, Ints, tuple[int, ...]]:
     """A table, the same with a record more, and that record's cell. Crowded, sparse and empty cells beside
-    each other.
-    """
+    each other."""
     rng = np.random.default_rng(seed)
     table = (rng.poisson(rng.choice([0.3, 5, 60]), shape) * rng.integers(0, 2, shape)).astype(np.int64)
     cell = tuple(int(rng.integers(size)) for size in shape)
@@ -68,7 +66,6 @@ def deviation(x: Ints) -> float:
 
 
 def log_chances(table: Ints, block: Bounds, depth: int, numbers: PartitionParameters) -> tuple[float, float]:
-    """Logarithms of the chances that a block converges and that it is cut, by their definition."""
     floor = numbers.converge_threshold + 2 - numbers.converge_bias_per_level
     biased = max(floor, deviation(inside(table, block)) - depth * numbers.converge_bias_per_level)
     distance = (numbers.converge_threshold - biased) / numbers.converge_noise_scale
@@ -77,7 +74,6 @@ def log_chances(table: Ints, block: Bounds, depth: int, numbers: PartitionParame
 
 
 def log_law_of_cuts(table: Ints, block: Bounds, depth: int, numbers: PartitionParameters) -> Law:
-    """Logarithms of the chances of all cuts, by their definition."""
     cuts = cuts_of(block)
     if depth > numbers.n_private_cut_levels:
         return dict.fromkeys(cuts, 0.0)  # blind, and the same for every table
@@ -89,8 +85,7 @@ def log_law_of_cuts(table: Ints, block: Bounds, depth: int, numbers: PartitionPa
 
 def loss_of_paper(ours: Ints, theirs: Ints, cell: tuple[int, ...], numbers: PartitionParameters) -> float:
     """The largest logarithm of P(tree | ours) / P(tree | theirs) over all trees. Blocks without the cell say
-    nothing.
-    """
+    nothing."""
 
     @cache
     def below(block: Bounds, depth: int) -> float:
@@ -136,7 +131,6 @@ def test_without_a_bias_with_depth_some_tree_loses_more():
 
 
 def some_tables(sizes: tuple[int, ...], seed: int) -> tuple[SparseCounts, SparseCounts]:
-    """A table and the same with a record more, as counts of occupied cells."""
     table, more, _ = neighbours(sizes, seed)
     return sparse(table), sparse(more)
 

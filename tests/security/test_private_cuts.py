@@ -1,6 +1,4 @@
-"""How many cuts on a path look at the data: as many as were charged, which no audit of the paper's method
-could tell.
-"""
+"""As many cuts on a path look at the data as were charged, which no audit could tell."""
 
 import dataclasses
 from fractions import Fraction
@@ -23,7 +21,6 @@ CELLS = np.array([3, 900, 17, 0, 250, 41, 5, 600, 80, 1, 33, 470], np.int64)
 
 
 def best_cut(lower: int, upper: int) -> int:
-    """The cut with the least deviations on both sides, by definition."""
 
     def deviation(x: np.ndarray[Any, Any]) -> float:
         return float(np.abs(x - x.mean()).sum())

@@ -47,24 +47,15 @@ def account(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "l.sqlite")
 
 
-class OutOfMemory:
-    """Fails in the place of a function."""
-
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        raise MemoryError
-
-
 def break_off(
     account: Ledger, where: str = "hdpview.methods.mixture.fits_side_by_side", **options: Any
 ) -> None:
-    """Start a build that runs out of memory after its charge."""
-    with patch(where, OutOfMemory()), pytest.raises(MemoryError):
+    with patch(where, side_effect=MemoryError), pytest.raises(MemoryError):
         build(account, **options)
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What the sampler returned, draw by draw."""
     draws: list[bytes] = []
     right = mechanism._sampled
 
@@ -108,11 +99,9 @@ def test_a_resumed_build_is_the_build_that_broke_off(account, tmp_path):
     account.charge("other", Fraction(1), "x")
     whole = hv.build(table(), SCHEMA, 1, ledger=False, test_key=b"k")
     break_off(account, "hdpview.build.PView", test_key=b"k")
-    other = hv.build(
-        table(50), SCHEMA, 1, ledger=account.path, table="t", test_key=b"another key", resume=True
-    )
+    options = {"ledger": account.path, "table": "t", "test_key": b"another key", "resume": True}
+    hv.build(table(50), SCHEMA, 1, **options).save(tmp_path / "other.pview")
     whole.save(tmp_path / "whole.pview")
-    other.save(tmp_path / "other.pview")
     assert (tmp_path / "whole.pview").read_bytes() == (tmp_path / "other.pview").read_bytes()
 
 
@@ -170,7 +159,7 @@ LEARN = ["schema", "draft", "t.parquet", "--learn-delta", "1e-9", "-o", "t.toml"
 def test_learning_that_breaks_off_is_finished_without_paying_again(broken, tmp_path, drawn, monkeypatch):
     pq.write_table(pa.table(PEOPLE), tmp_path / "t.parquet")
     monkeypatch.chdir(tmp_path)
-    with patch(broken, OutOfMemory()), suppress(MemoryError):
+    with patch(broken, side_effect=MemoryError), suppress(MemoryError):
         assert command_line.run(*LEARN, 2).returncode != 0
     Path("t.toml").unlink(missing_ok=True)
     assert "another schema, method, budget" in command_line.run(*LEARN, 1, "--resume").stderr
@@ -183,7 +172,8 @@ def test_learning_that_breaks_off_is_finished_without_paying_again(broken, tmp_p
 
 
 def test_a_paid_check_that_breaks_off_is_finished(account):
-    with patch("hdpview.counts.paid_check.Mechanism.close", OutOfMemory()), pytest.raises(HdpviewError):
+    broken = patch("hdpview.counts.paid_check.Mechanism.close", side_effect=MemoryError)
+    with broken, pytest.raises(HdpviewError):
         paid_check(table(), SCHEMA, Fraction(1), account, "t")
     assert paid_check(table(), SCHEMA, Fraction(1), account, "t", resume=True) == []
     assert [(one.state, one.epsilon) for one in account.charges()] == [(FINISHED, 1)]
@@ -231,15 +221,12 @@ def test_a_running_build_cannot_be_resumed(account):
     def meanwhile(*_: Any, **__: Any) -> Any:
         program = (
             "import hdpview as hv, pyarrow as pa, sys\n"
-            f"sizes = {SIZES}\n"
-            "schema = hv.Schema([hv.Integer(name=name, min=0, max=n - 1) for name, n in sizes.items()])\n"
-            "table = pa.table({name: [1] for name in sizes})\n"
+            f"schema = hv.Schema([hv.Integer(name=n, min=0, max=s - 1) for n, s in {SIZES}.items()])\n"
+            "table = pa.table({name: [1] for name in schema.names})\n"
             "hv.build(table, schema, 1, ledger=sys.argv[1], table='t', resume=True)\n"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", program, str(account.path)], capture_output=True, text=True
-        )
-        assert "still running" in done.stderr
+        command = [sys.executable, "-c", program, str(account.path)]
+        assert "still running" in subprocess.run(command, capture_output=True, text=True).stderr
         raise MemoryError
 
     with patch.object(mixture, "fits_side_by_side", meanwhile), pytest.raises(MemoryError):
@@ -249,8 +236,7 @@ def test_a_running_build_cannot_be_resumed(account):
 
 def test_whole_records_survive_wherever_the_file_is_torn(tmp_path):
     """A process can die in the middle of a write. Incomplete records are drawn again and written in their
-    place.
-    """
+    place."""
     path, order = tmp_path / "x.released", {"epsilon": "1"}
     records = {"a": np.arange(3), "b": np.array(["ä", "bc"]), "c": np.zeros((2, 0, 1))}
     whole, ends = Checkpoint(path, order), []
@@ -307,10 +293,8 @@ def test_nothing_is_charged_where_draws_cannot_be_kept(account):
 def test_another_version_does_not_go_on_with_a_charge(account):
     """It might draw other numbers than the earlier version did."""
     break_off(account)
-    with (
-        patch.object(checkpoint, "__version__", "0.4.0"),
-        pytest.raises(BudgetError, match="Resume it with the same"),
-    ):
+    other = patch.object(checkpoint, "__version__", "0.4.0")
+    with other, pytest.raises(BudgetError, match="Resume it with the same"):
         build(account, resume=True)
 
 
@@ -330,7 +314,6 @@ def test_no_charge_is_without_a_file_of_outcomes(account):
 
 
 def test_a_ledger_that_is_locked_at_the_end_costs_no_view(account, monkeypatch, caplog):
-    """The view is finished, with a warning."""
     monkeypatch.setattr(ledgers, "_WAIT_SECONDS", 0.1)
     others: list[sqlite3.Connection] = []
 
@@ -346,12 +329,10 @@ def test_a_ledger_that_is_locked_at_the_end_costs_no_view(account, monkeypatch, 
 
 def test_a_draw_that_cannot_be_kept_ends_the_build(account, drawn):
     """Otherwise it would be drawn anew by a later one, beside a view that may have been seen."""
-    right = os.write
+    right, lost = os.write, b'"purpose": "histograms of attributes: 1"'
 
     def full(file: int, data: bytes) -> int:
-        if b'"purpose": "histograms of attributes: 1"' in data[:200]:
-            return right(file, data[:99])
-        return right(file, data)
+        return right(file, data[:99] if lost in data[:200] else data)
 
     with patch.object(os, "write", full), pytest.raises(BudgetError, match=r"no space left.* --resume"):
         build(account)

@@ -46,12 +46,9 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path, monkeypatch
         "time.sleep(60)"
     )
     killed = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert killed.stdout is not None
+    )  # fmt: skip
     left = Path(killed.stdout.readline().strip())
     (tmp_path / "hdpview-of-a-friend").mkdir()
     with private_directory():
@@ -91,6 +88,16 @@ def test_errors_and_logs_never_quote_a_value(tmp_path, caplog):
         hv.build(wrong_type, SCHEMA, 1)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     assert SECRET not in caplog.text
+
+
+def test_the_log_of_a_build_is_the_same_for_every_table(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, "hdpview")
+    logs = []
+    for column in ([7] * 4711, [1, 2]):
+        caplog.clear()
+        hv.build(pa.table({"age": column}), SCHEMA, 1, ledger=tmp_path / f"{len(logs)}.sqlite", table="t")
+        logs.append([message.replace(str(len(logs)) + ".sqlite", "") for message in caplog.messages])
+    assert logs[0] == logs[1] != []
 
 
 def test_exact_things_do_not_show_themselves():

@@ -1,6 +1,4 @@
-"""A real stand-alone cluster of a master and two workers: the same view as on one machine, also when a worker
-is lost half-way.
-"""
+"""A cluster of a master and two workers gives the same view, also when a worker is lost half-way."""
 
 import subprocess
 import sys
@@ -62,7 +60,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of four files, so that both workers have something to read, and a schema beside it."""
     folder = tmp_path_factory.mktemp("table")
     rng = np.random.default_rng(5)
     (folder / "parts").mkdir()
@@ -79,7 +76,6 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def building(cluster: Standalone, table: Path, view: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A build on the cluster in a process of its own, which has to end well."""
     command = [
         sys.executable, "-c", BUILD, cluster.address, str(table / "parts"), str(table / "schema.toml"),
         str(view),
@@ -108,7 +104,6 @@ def assert_as_here(view: Path, table: Path) -> None:
 
 
 def test_a_worker_lost_half_way_changes_nothing(cluster, table, tmp_path):
-    """One of two workers is killed while blocks are being grown."""
     view = tmp_path / "b.pview"
     with building(cluster, table, view) as build:
         deadline = time.monotonic() + _SECONDS

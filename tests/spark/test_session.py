@@ -1,6 +1,4 @@
-"""Java and PySpark: found where they are, and asked for in words where they are not. No session is started
-here.
-"""
+"""Java and PySpark: found where they are, and asked for in words where they are not."""
 
 import subprocess
 import sys

@@ -62,30 +62,18 @@ SOURCES: dict[str, Callable[[Any, Path], Any]] = {
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_gives_the_same_view(kind, spark, tmp_path):
     source = SOURCES[kind](spark, tmp_path)
-    settings = {
-        key: spark.conf.get(key, None) for key in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
-    }
-    here = hv.build(people(), SCHEMA, 1.0, test_key=b"k", method="hdpview").blocks
-    reported: list[str] = []
-    there = hv.build(
-        source,
-        SCHEMA,
-        1.0,
-        test_key=b"k",
-        engine="spark",
-        method="hdpview",
-        progress=lambda _, text: reported.append(text),
-    ).blocks
-    assert all(
-        np.array_equal(getattr(here, name), getattr(there, name))
-        for name in ("lower", "upper", "depth", "noisy_counts")
-    )
+    keys = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+    settings, reported = [spark.conf.get(key, None) for key in keys], []
+    options = {"test_key": b"k", "method": "hdpview"}
+    here = hv.build(people(), SCHEMA, 1.0, **options).blocks
+    options |= {"engine": "spark", "progress": lambda _, text: reported.append(text)}
+    there = hv.build(source, SCHEMA, 1.0, **options).blocks
+    for name in ("lower", "upper", "depth", "noisy_counts"):
+        assert np.array_equal(getattr(here, name), getattr(there, name)), name
     assert {"Counting occupied cells", "Growing blocks"} <= set(reported)
     assert not spark.sparkContext._jsc.getPersistentRDDs()
-    assert not [
-        table for table in spark.catalog.listTables("global_temp") if table.name.startswith("hdpview")
-    ]
-    assert {key: spark.conf.get(key, None) for key in settings} == settings
+    assert not [each for each in spark.catalog.listTables("global_temp") if each.name.startswith("hdpview")]
+    assert [spark.conf.get(key, None) for key in keys] == settings
     assert type(spark).getActiveSession()._jsparkSession.equals(spark._jsparkSession)
 
 

@@ -1,8 +1,4 @@
-"""Random converge and random cut decide with exactly the probabilities of the paper.
-
-Keys are fixed, so these results are deterministic; each test would raise a false alarm with probability 1e-6
-under other keys.
-"""
+"""Converge and cut decide with the paper's probabilities. Keys are fixed; else one in a million fails."""
 
 import numba as nb
 import numpy as np
@@ -33,7 +29,7 @@ def keys() -> NDArray[np.uint32]:
 
 
 @nb.njit
-def count_converged(keys, deviation, depth, scale, bias, threshold, floor):  # type: ignore[no-untyped-def]
+def count_converged(keys, deviation, depth, scale, bias, threshold, floor):
     stream, n = new_stream(), 0
     for i in range(len(keys)):
         n += converges(deviation, depth, scale, bias, threshold, floor, draw(keys[i], 0, stream), 0.0)
@@ -41,7 +37,7 @@ def count_converged(keys, deviation, depth, scale, bias, threshold, floor):  # t
 
 
 @nb.njit
-def count_private_cuts(keys, codes, counts, offsets, lower, upper, n_cells, epsilon):  # type: ignore[no-untyped-def]
+def count_private_cuts(keys, codes, counts, offsets, lower, upper, n_cells, epsilon):
     stream, total = new_stream(), counts.sum()
     n_rows = len(counts)
     work = new_work(offsets[-1] + upper[-1], n_rows)
@@ -56,7 +52,7 @@ def count_private_cuts(keys, codes, counts, offsets, lower, upper, n_cells, epsi
 
 
 @nb.njit
-def count_blind_cuts(keys, lower, upper):  # type: ignore[no-untyped-def]
+def count_blind_cuts(keys, lower, upper):
     stream = new_stream()
     drawn = np.zeros((len(lower), upper.max() + 1), np.int64)
     for i in range(len(keys)):
@@ -77,8 +73,7 @@ def in_order(
 
 def frequencies(keys: NDArray[np.uint32], x: NDArray[np.int64], epsilon: float) -> NDArray[np.int64]:
     """How often each cut of a dense block is chosen. The block lies inside a larger domain, not at its
-    corner.
-    """
+    corner."""
     lower = np.arange(1, x.ndim + 1, dtype=np.int32)
     upper = (lower + x.shape).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(upper)[:-1]]).astype(np.int64)
@@ -115,7 +110,6 @@ def sparse_block() -> NDArray[np.int64]:
 
 
 def dense_block() -> NDArray[np.int64]:
-    """Blocks whose means lie above and below 1."""
     x = np.random.default_rng(4).poisson(2.0, (6, 5))
     x[:2, :3] += np.arange(6).reshape(2, 3)
     x[4:, 3:] = 0
@@ -123,7 +117,6 @@ def dense_block() -> NDArray[np.int64]:
 
 
 def used_rejection(x: NDArray[np.int64], epsilon: float) -> bool:
-    """The condition under which the library samples by rejection."""
     most_gain = 2 * x.sum() * np.count_nonzero(x) * max(x.shape) / x.size
     return bool(x.sum() * max(x.shape) < x.size and epsilon / (8 * (1 - 1 / x.size)) * most_gain <= 1)
 

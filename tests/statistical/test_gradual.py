@@ -16,14 +16,11 @@ from hdpview.privacy.randomness import Randomness
 
 N = 60_000  # 5% of a scale are 12 standard errors
 CASES = [
-    (Fraction(1, 100), Fraction(3, 200)),
-    (Fraction(1, 10), Fraction(2, 5)),
-    (Fraction(1, 2), Fraction(1)),
-]
+    (Fraction(1, 100), Fraction(3, 200)), (Fraction(1, 10), Fraction(2, 5)), (Fraction(1, 2), Fraction(1)),
+]  # fmt: skip
 
 
 def laplace(n: int, scale: Fraction) -> np.ndarray:
-    """Fresh noise of OpenDP's sampler."""
     rate = 1 / scale
     return Mechanism(rate, Randomness.fresh()).noisy("noise", Exact(np.zeros(n, np.int64)), rate)
 
@@ -44,8 +41,7 @@ def law(k: np.ndarray, z: int, rate: float, finer_rate: float) -> np.ndarray:
 @pytest.mark.parametrize(("rate", "finer_rate"), CASES)
 def test_refined_noise_is_that_of_the_larger_budget_and_the_old_release_adds_nothing_to_it(rate, finer_rate):
     """Scales 5% off are rejected. What the old release adds is unrelated to the new noise in value and
-    size; with fresh noise it is not.
-    """
+    size; with fresh noise it is not."""
     coarse, anew = laplace(N, 1 / rate), laplace(N, 1 / finer_rate)
     fine = finer_noise(coarse, rate, finer_rate, Randomness.fresh().root_key("finer"))
     scale = float(1 / finer_rate)
@@ -81,11 +77,9 @@ def test_a_chain_of_refinements_costs_its_last_budget_and_two_of_one_release_cos
 
 
 @given(
-    st.integers(0, 40),
-    st.fractions(Fraction(1, 1000), Fraction(3)),
-    st.fractions(Fraction(1, 1000), Fraction(3)),
-    st.integers(-60, 90),
-)
+    st.integers(0, 40), st.fractions(Fraction(1, 1000), Fraction(3)),
+    st.fractions(Fraction(1, 1000), Fraction(3)), st.integers(-60, 90),
+)  # fmt: skip
 @settings(max_examples=150)
 def test_distribution_functions_are_sums_of_the_definition(z, rate, gap, k):
     reach = np.arange(-40_000, 40_000)

@@ -18,7 +18,6 @@ EXACT = np.arange(N) % 7 * 1_000
 
 
 def draw(randomness: Randomness, epsilon: Fraction) -> np.ndarray:
-    """The whole way, charge included."""
     exact = EXACT.reshape(-1, 100)
     noise = Mechanism(epsilon, randomness).noisy("a table", Exact(exact), epsilon) - exact
     assert noise.shape == exact.shape
@@ -95,17 +94,8 @@ def gaussian_is_rejected(sample: np.ndarray, variance: float) -> bool:
 @pytest.mark.parametrize("kind", ["fresh", "test key"])
 def test_gaussian_noise_has_the_scale_that_was_paid_for(kind, rho):
     """Discrete Gaussian of σ² = 1/2ρ, by OpenDP and by test key; σ 5% off and Laplace noise are rejected."""
-    noise = (
-        noisy(
-            EXACT,
-            "gaussian",
-            rho,
-            Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise"),
-            "x",
-        )
-        - EXACT
-    )
-    variance = float(1 / (2 * rho))
+    randomness = Randomness.fresh() if kind == "fresh" else Randomness.from_test_key(b"noise")
+    noise, variance = noisy(EXACT, "gaussian", rho, randomness, "x") - EXACT, float(1 / (2 * rho))
     assert noise.dtype == np.int64
     assert not gaussian_is_rejected(noise, variance)
     assert gaussian_is_rejected(noise, variance * 1.05**2)

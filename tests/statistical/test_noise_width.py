@@ -1,6 +1,4 @@
-"""The width of noise intervals against simulation: they cover what they say, and are hardly wider than need
-be.
-"""
+"""Noise intervals cover what they say, and are hardly wider than need be: against simulation."""
 
 import math
 
@@ -30,8 +28,7 @@ PATTERNS = {  # weight and number of blocks with that weight
 
 def simulated(pattern: list[tuple[float, int]], scale: float, seed: int) -> NDArray[np.float64]:
     """|Σ w·z| of many simulated answers: a sum of n discrete Laplace variables is the difference of two
-    negative binomials.
-    """
+    negative binomials."""
     rng = np.random.default_rng(seed)
     p = -math.expm1(-1 / scale)
     total = np.zeros(N)
@@ -59,10 +56,8 @@ def test_intervals_cover_and_are_tight(name, scale):
         width = half_width(PATTERNS[name], scale, confidence)
         covered = float((sums <= width * (1 + 1e-12)).mean())
         assert covered >= confidence - 4.9 * math.sqrt(confidence * (1 - confidence) / N), (
-            confidence,
-            covered,
-            width,
-        )
+            confidence, covered, width,
+        )  # fmt: skip
         if scale >= 10:
             needed = float(np.quantile(sums, confidence)) + 0.5 * max(weight for weight, _ in PATTERNS[name])
             assert width == pytest.approx(needed, rel=0.03)
@@ -71,8 +66,7 @@ def test_intervals_cover_and_are_tight(name, scale):
 @pytest.mark.parametrize("scale", [0.05, 0.1, 0.2, 0.3])
 def test_one_block_is_covered_where_noise_is_mostly_zero(scale):
     """Where most noise is 0, P(|z| ≤ width) of a single block is still at least the confidence, computed
-    exactly.
-    """
+    exactly."""
     q = math.exp(-1 / scale)
     for confidence in (0.9, 0.95, 0.99, 0.999, 0.9999):
         reached = math.floor(half_width([(1.0, 1)], scale, confidence) + 1e-9)

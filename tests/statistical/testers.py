@@ -1,8 +1,8 @@
-"""Statistical tests that can fail: each states its false-alarm rate, and is tested itself to reject what is 5
-% off.
-"""
+"""Statistical tests that can fail: each states its false-alarm rate, and rejects what is 5% off."""
 
 import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ def laplace_scale_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
     scale.
 
     The standard deviation of |z| is about its mean, so n draws tell scales 5% apart by 0.05·√n standard
-    errors.
-    """
+    errors."""
     q = math.exp(-1 / scale)
     mean = 2 * q / (1 - q * q)
     variance = 2 * q / (1 - q) ** 2 - mean**2
@@ -33,8 +32,7 @@ def laplace_scale_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
 
 def laplace_shape_is_rejected(sample: NDArray[np.int64], scale: float) -> bool:
     """A chi-square test of the whole distribution, over runs of neighbouring values that are expected at
-    least 50 times each.
-    """
+    least 50 times each."""
     q = math.exp(-1 / scale)
 
     def at_most(z: int) -> float:
@@ -61,8 +59,7 @@ def frequencies_are_rejected(observed: NDArray[np.int64], probabilities: Floats)
 
 def mean_score_is_rejected(observed: NDArray[np.int64], probabilities: Floats, scores: Floats) -> bool:
     """A z-test of the mean score of the outcomes: for exponential families it is the sharpest test of their
-    parameter.
-    """
+    parameter."""
     mean = (probabilities * scores).sum()
     variance = (probabilities * (scores - mean) ** 2).sum()
     n = observed.sum()
@@ -70,7 +67,6 @@ def mean_score_is_rejected(observed: NDArray[np.int64], probabilities: Floats, s
 
 
 def frequency_is_rejected(n_hits: int, n: int, probability: float) -> bool:
-    """A z-test of one frequency."""
     return _is_far(n_hits / n - probability, math.sqrt(probability * (1 - probability) / n))
 
 
@@ -92,3 +88,17 @@ def cut_probabilities(x: NDArray[np.int64], epsilon: float) -> Floats:
     """The exponential mechanism: P ∝ exp(ε·score / 2Δ) with Δ = 2·Δ_AE = 4(1 − 1/|B|)."""
     weights = np.exp(epsilon / (8 * (1 - 1 / x.size)) * (cut_scores(x) - cut_scores(x).max()))
     return weights / weights.sum()
+
+
+def samples_differ(one: Sequence[Hashable], other: Sequence[Hashable]) -> bool:
+    """A chi-square test that two samples have one law. Outcomes seen fewer than 40 times are taken as one."""
+    first, second = Counter(one), Counter(other)
+    common = [outcome for outcome in first | second if first[outcome] + second[outcome] >= 40]
+    assert len(common) >= 4, "too few common outcomes to tell laws apart"
+    table = np.array(
+        [
+            [each[outcome] for outcome in common] + [each.total() - sum(each[o] for o in common)]
+            for each in (first, second)
+        ]
+    )
+    return bool(stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue < FALSE_ALARM)

@@ -10,7 +10,6 @@ from stored import a_view
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The file of a small view."""
     target = tmp_path / "v.pview"
     a_view().save(target)
     return target

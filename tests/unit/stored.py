@@ -52,14 +52,12 @@ def manifest_of(schema: Schema, **changes: Any) -> Manifest:
 
 
 def a_view(**changes: Any) -> PView:
-    """Three blocks."""
     bounds = (np.array(ends, np.int32) for ends in (LOWER, UPPER))
     blocks = Blocks(*bounds, np.array(COUNTS), np.array(DEPTH, np.int32), 50.0)
     return PView(manifest_of(SCHEMA, **changes), (ViewPart(blocks, prior_quality(blocks)),))
 
 
 def a_mixture(schema: Schema = SCHEMA, seed: int = 4, **changes: Any) -> PView:
-    """Two fits of five components, with released tables and a measured quality."""
     mixture = random_mixture(schema.sizes, seed)
     quality = Quality((0.001, 0.02, 0.03, 0.5), True, {"counts of one attribute": 12.5})
     part = ViewPart(mixture, quality, tables_of(mixture, seed), cycles=schema.cycles)
@@ -67,7 +65,6 @@ def a_mixture(schema: Schema = SCHEMA, seed: int = 4, **changes: Any) -> PView:
 
 
 def use(view: PView) -> None:
-    """The first steps of a reader with an open view."""
     view.info()
     repr(view)
     view.count(None)
@@ -75,7 +72,6 @@ def use(view: PView) -> None:
 
 
 def open_and_use(target: Path) -> bool:
-    """Whether a file is opened as a view; then it can be used. Anything but ViewFileError is raised."""
     try:
         view = PView.open(target)
     except ViewFileError:

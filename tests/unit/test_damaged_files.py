@@ -36,7 +36,6 @@ def two_views() -> PView:
 
 @pytest.fixture(scope="module", params=[two_blocks, partial(a_mixture, SMALL), two_views], ids=KINDS)
 def smallest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The bytes of a very small file of one attribute."""
     target = tmp_path_factory.mktemp("small") / "v"
     request.param().save(target)
     return target.read_bytes()
@@ -53,7 +52,6 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path, smallest):
 
 
 def answers(view: PView) -> list[Any]:
-    """What a reader may learn from a small view."""
     wheres = [None, "f", "NOT f"]
     return [view.count(where, counts=reading) for where in wheres for reading in ("raw", "consistent")]
 
@@ -87,7 +85,6 @@ SHARES = "flag_share"
 
 
 def column(name: str, values: Callable[[int], list[Any]] | list[Any]) -> Callable[[pa.Table], pa.Table]:
-    """A change of one column. values: the new ones, or a function of their number."""
 
     def change(table: pa.Table) -> pa.Table:
         at, kind = table.column_names.index(name), table.schema.field(name).type
@@ -154,12 +151,8 @@ def test_foreign_files_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "other.parquet")
     (tmp_path / "text").write_text("hello, world: this is not Parquet")
     (tmp_path / "empty").write_bytes(b"")
-    for name, message in [
-        ("other.parquet", "is a Parquet file but not a .pview"),
-        ("text", "not a .pview file"),
-        ("empty", "not a .pview file"),
-        ("missing", "No such file"),
-        (".", "Cannot read"),
-    ]:
+    refused = {"other.parquet": "is a Parquet file but not a .pview", "text": "not a .pview file"}
+    refused |= {"empty": "not a .pview file", "missing": "No such file", ".": "Cannot read"}
+    for name, message in refused.items():
         with pytest.raises(ViewFileError, match=message):
             PView.open(tmp_path / name)

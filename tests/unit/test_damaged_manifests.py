@@ -68,7 +68,6 @@ REFUSED_OF_A_MIXTURE: dict[str, list[Any]] = {
 
 
 def put(path: str | tuple[Any, ...], value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A change of the manifest at a path; ... removes what is there."""
     keys = (
         path if isinstance(path, tuple) else [int(k) if k.lstrip("-").isdigit() else k for k in path.split()]
     )

@@ -38,7 +38,6 @@ def table(n: int = 4000) -> pa.Table:
 
 @cache
 def a_view(epsilon: object = 1, delta: object = DELTA, n_cuts: int = 8) -> PView:
-    """A small view whose first purpose cost a delta."""
     epsilon, delta = Fraction(str(epsilon)), exact_delta(delta or 0)
     spending = (Spending(WITH_DELTA, epsilon / 2, 1, delta), Spending("noise on counts", epsilon / 2, 1))
     plain = noisy_view(SCHEMA, 2, n_cuts=n_cuts)
@@ -57,7 +56,6 @@ def log_delta_of(rho: float, epsilon: float) -> float:
 @FEW
 @given(epsilons, deltas)
 def test_rho_is_the_largest_that_the_published_bound_allows(epsilon, delta):
-    """Over a fine grid of α; ρ 1% larger fails, and the simpler bound never allows more."""
     rho, wanted = float(rho_of(epsilon, delta)), -math.log(delta.denominator)
     assert log_delta_of(rho, float(epsilon)) <= wanted * (
         1 - 1e-5
@@ -80,7 +78,6 @@ def test_gaussian_noise_of_that_rho_really_has_that_delta(epsilon, delta):
 @FEW
 @given(st.integers(2, 200), deltas, st.integers(1, 500).map(lambda n: Fraction(n, 10)))
 def test_a_chain_of_records_adds_up_to_delta_at_most(k, delta, epsilon):
-    """δ′·Σ e^{iε/k}, step by step along the chain, stays within δ."""
     share = delta_of_one_record(delta, epsilon, k) / delta
     assert sum(math.exp(float(epsilon) * i / k) for i in range(k)) * float(share) <= 1
     assert delta_of_one_record(delta, epsilon, 1) == delta

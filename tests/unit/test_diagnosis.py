@@ -8,7 +8,6 @@ from hdpview.view.diagnosis import Finding, Histogram, diagnose, in_brief
 
 
 def findings(attribute: Attribute, counts: list[float], half_width: float = 10.0) -> list[str]:
-    """Kinds of findings of one attribute."""
     histogram = Histogram(np.array(counts, float), np.full(len(counts), half_width))
     return [finding.kind for finding in diagnose(Schema([attribute]), lambda _: histogram)]
 

@@ -60,11 +60,21 @@ def test_far_exponents_in_text_are_numbers(row_codes):
 
 def test_missing_values_have_a_code(row_codes):
     reals = pa.array([None, float("nan"), 0.95])
-    assert column_codes(row_codes, real, reals) == [10, 10, 9]
-    assert column_codes(row_codes, Real(name="x", min=0.5, max=1.0, bins=5), reals) == [0, 0, 4]
-    assert column_codes(row_codes, truth, pa.nulls(2)) == [2, 2]
     other = Category(name="x", values=("a",), other="o", nullable=True)
-    assert column_codes(row_codes, other, pa.nulls(1)) == [2]
+    for attribute, column, expected in (
+        (real, reals, [10, 10, 9]), (Real(name="x", min=0.5, max=1.0, bins=5), reals, [0, 0, 4]),
+        (truth, pa.nulls(2), [2, 2]), (other, pa.nulls(1), [2]),
+    ):  # fmt: skip
+        assert column_codes(row_codes, attribute, column) == expected
+
+
+def test_long_lists_of_declared_values_hold_any_text(row_codes):
+    values = ("a\0b", "", "it's", "é", *(f"value {i}" for i in range(65_000)))
+    many = Category(name="x", values=values, other="rest")
+    odd = ["a\0b", "", "it's", "é", "VALUE 1"]
+    wanted = np.random.default_rng(0).integers(0, 65_000, 2_000)
+    codes = text_codes(row_codes, many, *odd, *(f"value {i}" for i in wanted))
+    assert codes == [0, 1, 2, 3, many.unknown_code, *(wanted + 4).tolist()]
 
 
 @pytest.mark.parametrize("statistics", [True, False])
@@ -84,17 +94,8 @@ def test_not_a_number_in_parquet_is_missing(tmp_path, kind, statistics):
 
 
 def _counted(source: Any) -> dict[int, int]:
-    """Records of each code of the attribute `real`."""
     exact = read_counts(source, Schema([real]))
     return dict(sorted(zip(exact.exact_codes[:, 0].tolist(), exact.exact_counts.tolist(), strict=True)))
-
-
-def test_categories_by_text(row_codes):
-    assert text_codes(row_codes, sexes, "Female", "Male", "male", "Male ", "", None) == [0, 1, 2, 2, 2, 2]
-    other = Category(name="x", values=("a", ""), other="rest", nullable=True)
-    assert text_codes(row_codes, other, "a", "", "rest", "zzz", None) == [0, 1, 2, 2, 3]
-    last = Category(name="x", values=("a", "b"), other="b")
-    assert text_codes(row_codes, last, "a", "b", "c", None, "") == [0, 1, 1, 1, 1]
 
 
 def test_categories_by_number_and_truth(row_codes):
@@ -118,14 +119,6 @@ def test_declared_numbers_match_however_they_are_spelled(row_codes):
     assert text_codes(row_codes, spelled, "007", "7", "2.50") == [0, 4, 2]
 
 
-def test_long_lists_hold_any_text(row_codes):
-    values = ("a\0b", "", "it's", "é", *(f"value {i}" for i in range(300)))
-    many = Category(name="x", values=values, other="rest")
-    assert text_codes(row_codes, many, "a\0b", "", "it's", "é", "value 299", "VALUE 1") == [
-        0, 1, 2, 3, 303, 304,
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
@@ -138,12 +131,6 @@ def test_long_lists_hold_any_text(row_codes):
 def test_frames_whose_columns_cannot_be_named_are_refused_in_words(frame, words):
     with pytest.raises(DataError, match=words):
         read_counts(frame, AGE)
-
-
-def test_many_categories(row_codes):
-    attribute = Category(name="x", values=tuple(f"value {i}" for i in range(65_000)), nullable=True)
-    wanted = np.random.default_rng(0).integers(0, 65_000, 2_000)
-    assert column_codes(row_codes, attribute, pa.array([f"value {i}" for i in wanted])) == wanted.tolist()
 
 
 @OLD_NAMES
@@ -195,22 +182,14 @@ def test_nanoseconds_are_rounded_down(row_codes):
     assert column_codes(row_codes, attribute, moments) == [0, 1, 1]
 
 
-def test_far_moments_are_harmless(row_codes):
-    far = pa.array([2**62, -(2**62), 0], pa.timestamp("s"))
-    assert column_codes(row_codes, days, far) == [10, 10, 0]
-    assert column_codes(row_codes, days, pa.array([2**31 - 2, -(2**31) + 2, 0], pa.date32())) == [9, 0, 0]
-
-
 def test_odd_column_types(row_codes):
     assert column_codes(row_codes, whole, pa.array([1.5, 99.0], pa.float16())) == [1, 9]
-    uuid = "12345678-1234-5678-1234-567812345678"
-    largest = "340282366920938463463374607431768211455"
+    uuid, largest = "12345678-1234-5678-1234-567812345678", 2**128 - 1
     for attribute, query, code in (
-        (whole, f"SELECT {largest}::UHUGEINT AS x", 10),
-        (whole, "SELECT 3::UHUGEINT AS x", 3),
+        (whole, f"SELECT {largest}::UHUGEINT AS x", 10), (whole, "SELECT 3::UHUGEINT AS x", 3),
         (whole, "SELECT sum(x) AS x FROM range(4) t(x)", 6),
         (Category(name="x", values=("a", uuid)), f"SELECT '{uuid}'::UUID AS x", 1),
-    ):
+    ):  # fmt: skip
         relation = duckdb.sql(f"SELECT 0 AS row, x FROM ({query})")
         assert row_codes(relation, attribute, n_rows=1).tolist() == [[code]]
 
@@ -270,20 +249,17 @@ def test_odd_csv_lines_do_not_raise(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("absent.parquet", None, "no file"),
-        ("table.xlsx", b"", "not a table"),
-        ("empty.csv", b"", "no header"),
-        ("broken.csv.gz", b"not gzip", "not a complete file packed by gzip"),
+        ("absent.parquet", None, "no file"), ("table.xlsx", b"", "not a table"),
+        ("empty.csv", b"", "no header"), ("broken.csv.gz", b"not gzip", "not a complete file packed by gzip"),
         ("zipped.csv", b"PK\x03\x04\x14\x00\xff", "an Excel or ZIP file"),
         ("titled.csv", b"Report\na,b\n1,2\n", "looks like a title"),
         ("stated.csv", b"sep=;\na;b\n1;2\n", "only states the separator"),
         ("twice.csv", b"a,A\n1,2\n", "two columns named 'a'"),
         ("broken.parquet", b"PAR1 secret PAR1", "refused to read"),
-        ("list.jsonl", b"[{}]", "one JSON object per line"),
-        ("empty.jsonl", b"", "one JSON object per line"),
+        ("list.jsonl", b"[{}]", "one JSON object per line"), ("empty.jsonl", b"", "one JSON object per line"),
         ("folder", None, "contains no table"),
     ],
-)
+)  # fmt: skip
 def test_sources_that_cannot_be_read(private_tmp, tmp_path, name, content, words):
     path = tmp_path / name
     if name == "folder":
@@ -353,15 +329,11 @@ def test_errors_of_the_database_quote_no_value():
 
 
 def test_large_tables_spill_and_report(private_tmp, tmp_path):
-    path = tmp_path / "large.parquet"
+    path, seen = tmp_path / "large.parquet", []
     duckdb.sql("SELECT i % 50000 AS a, i // 50000 AS b FROM range(1500000) t(i)").write_parquet(str(path))
     schema = Schema([Integer(name="a", min=0, max=49_999), Integer(name="b", min=0, max=29)])
-    seen: list[float | None] = []
-    counts = read_counts(
-        path,
-        schema,
-        ReadOptions(memory_limit="60MB", threads=2, progress=lambda fraction, _: seen.append(fraction)),
-    )
+    options = ReadOptions(memory_limit="60MB", threads=2, progress=lambda share, _: seen.append(share))
+    counts = read_counts(path, schema, options)
     assert counts.exact_counts.sum() == len(counts.exact_counts) == 1_500_000
     assert counts.exact_codes.dtype == np.uint16
-    assert all(fraction is None or 0 <= fraction <= 1 for fraction in seen)
+    assert all(share is None or 0 <= share <= 1 for share in seen)

@@ -24,12 +24,11 @@ def test_errors_are_ordered_and_larger_budgets_buy_smaller_ones():
 
 
 def test_the_budget_for_a_wanted_error_reaches_it():
-    wanted = hv.estimate(SMALL, 5_000, 0.5).errors["range of two attributes"].expected
-    fractions: list[float] = []
-    forecast = hv.estimate(
-        SMALL, 5_000, error=wanted, progress=lambda fraction, _: fractions.append(fraction or 0.0)
-    )
-    assert forecast.errors["range of two attributes"].expected <= wanted
+    kind, fractions = "range of two attributes", []
+    wanted = hv.estimate(SMALL, 5_000, 0.5).errors[kind].expected
+    note = lambda share, _: fractions.append(share or 0.0)  # noqa: E731
+    forecast = hv.estimate(SMALL, 5_000, error=wanted, progress=note)
+    assert forecast.errors[kind].expected <= wanted
     assert 0.4 <= forecast.epsilon <= 0.7
     # One bar from 0 to 1, and a few budgets tried, on five tables each.
     assert fractions == sorted(fractions)
@@ -48,24 +47,19 @@ def test_a_table_of_one_attribute_is_judged_by_ranges_of_one():
     assert forecast.epsilon > 0.3
 
 
-def test_an_error_out_of_reach_is_refused_with_the_least_there_is():
-    with pytest.raises(hv.BudgetError, match="the smallest expected error is"):
-        hv.estimate(SMALL, 5_000, error=1e-6)
-
-
 def test_a_delta_is_part_of_the_budget_as_in_build():
-    wide = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=9) for i in range(24)])
-    pure, with_delta = (hv.estimate(wide, 2_000, 0.5, delta=delta) for delta in (None, "1e-6"))
-    assert (
-        with_delta.errors["range of one attribute"].expected < pure.errors["range of one attribute"].expected
+    wide, kind = (
+        hv.Schema([hv.Integer(name=f"a{i}", min=0, max=9) for i in range(24)]),
+        "range of one attribute",
     )
+    pure, with_delta = (hv.estimate(wide, 2_000, 0.5, delta=delta) for delta in (None, "1e-6"))
+    assert with_delta.errors[kind].expected < pure.errors[kind].expected
     assert (pure.delta, with_delta.delta) == (0.0, 1e-6)
     assert "epsilon 0.5 and delta 1e-06" in str(with_delta)
     with pytest.raises(hv.MethodError, match="cannot use a delta"):
         hv.estimate(SMALL, 1_000, 1.0, delta=1e-6, method="hdpview")
-    with pytest.raises(
-        hv.MethodError, match="Omit delta"
-    ):  # at no budget worth looking at does it pay, so the search ends too
+    # At no budget worth looking at does it pay, so the search ends too.
+    with pytest.raises(hv.MethodError, match="Omit delta"):
         hv.estimate(SMALL, 1_000, error=10.0, delta="1e-12")
 
 
@@ -76,52 +70,40 @@ def test_large_tables_are_extrapolated():
     assert small.memory_bytes < large.memory_bytes < 1e9
 
 
-@pytest.mark.parametrize("method", ["hdpview"])
-def test_the_size_of_the_file_is_about_right(tmp_path, method):
+def test_the_size_of_the_file_is_about_right(tmp_path):
     schema = hv.Schema([hv.Integer(name="code", min=0, max=2_999), hv.Integer(name="age", min=0, max=99)])
     rng = np.random.default_rng(0)
     table = pa.table({"code": rng.integers(0, 3_000, 1_000), "age": rng.integers(0, 100, 1_000)})
-    hv.build(table, schema, 1.0, method=method, test_key=b"size").save(tmp_path / "v.pview")
+    hv.build(table, schema, 1.0, method="hdpview", test_key=b"size").save(tmp_path / "v.pview")
     actual = (tmp_path / "v.pview").stat().st_size
-    assert 0.6 * actual < hv.estimate(schema, 1_000, 1.0, method=method).file_bytes < 1.7 * actual
+    assert 0.6 * actual < hv.estimate(schema, 1_000, 1.0, method="hdpview").file_bytes < 1.7 * actual
 
 
 def test_a_wide_schema_is_forecast_by_parts_of_it():
     wide = hv.Schema([hv.Integer(name=f"a{i}", min=0, max=9) for i in range(40)])
-    few = hv.Schema(wide.attributes[:6])
-    kind = "range of one attribute"
+    few, kind = hv.Schema(wide.attributes[:6]), "range of one attribute"
     expected = hv.estimate(wide, 5_000, 1.0).errors[kind].expected
     assert expected > 2 * hv.estimate(few, 5_000, 1.0).errors[kind].expected
     rng = np.random.default_rng(0)
     columns = {f"a{i}": rng.binomial(9, 0.3, 5_000) for i in range(40)}
     view = hv.build(pa.table(columns), wide, 1.0, test_key=b"wide")
-    wheres = [{f"a{i}": (low, low + 3)} for i in range(40) for low in (0, 2, 5)]
-    truth = [
-        ((columns[f"a{i}"] >= low) & (columns[f"a{i}"] <= low + 3)).sum()
-        for i in range(40)
-        for low in (0, 2, 5)
-    ]
-    counts = np.array([view.count(where).estimate for where in wheres])
-    error = float(np.sqrt(((counts - np.array(truth)) ** 2).mean()))
+    asked = [(name, low) for name in columns for low in (0, 2, 5)]
+    truth = [((columns[name] >= low) & (columns[name] <= low + 3)).sum() for name, low in asked]
+    counts = [view.count({name: (low, low + 3)}).estimate for name, low in asked]
+    error = float(np.sqrt(np.square(np.subtract(counts, truth)).mean()))
     assert error / 3 < expected < 3 * error
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"epsilon": 1.0, "error": 5.0}, {"epsilon": 0}, {"epsilon": 1.0, "n_rows": 0}]
-)
-def test_bad_arguments_are_refused(arguments):
-    with pytest.raises(hv.HdpviewError):
-        hv.estimate(SMALL, **{"n_rows": 1_000, **arguments})  # type: ignore[arg-type]
-
-
-def test_a_path_is_no_schema():
+def test_what_cannot_be_estimated_is_refused_before_building():
+    for arguments in ({}, {"epsilon": 1.0, "error": 5.0}, {"epsilon": 0}, {"epsilon": 1.0, "n_rows": 0}):
+        with pytest.raises(hv.HdpviewError):
+            hv.estimate(SMALL, **{"n_rows": 1_000, **arguments})
     with pytest.raises(hv.SchemaError, match="load one with"):
-        hv.estimate("people.toml", 1_000, 1.0)  # type: ignore[arg-type]
-
-
-def test_a_budget_the_method_cannot_use_is_refused_before_building():
+        hv.estimate("people.toml", 1_000, 1.0)
     with pytest.raises(hv.MethodError, match="epsilon below"):
         hv.estimate(hospital_schema(), 1_000, 5.0, method="hdpview")
+    with pytest.raises(hv.BudgetError, match="the smallest expected error is"):
+        hv.estimate(SMALL, 5_000, error=1e-6)
 
 
 def test_relations_are_forecast_and_several_rows_of_a_person_cost_accuracy():

@@ -16,7 +16,6 @@ from hdpview.errors import DataError
 
 
 def guess(folder: Path, fields: list[str], separator: str = ",", name: str = "x") -> Draft:
-    """The draft of a file of one column of these fields beside another one."""
     sign = separator
     lines = [f"{name}{sign}other", *(f'"{each}"{sign}a{i % 3}' for i, each in enumerate(fields))]
     (folder / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -56,7 +55,10 @@ KINDS: list[tuple[list[str], str, str, str, dict[str, Any]]] = [
     (["0.5", "#DIV/0!", "0.7"], ",", "x", "real", {}),
     (["1600000000", "1600000001"], ",", "created_at", "datetime", {"epoch": "s"}),
     (["1600000000000", "1600000000001"], ",", "timestamp", "datetime", {"epoch": "ms"}),
+    (["1600000000000", "1600000000001"], ",", "booked_ms", "datetime", {"epoch": "ms"}),
     (["1600000000", "1600000001"], ",", "x", "integer", {}),
+    (["20221231", "20230201"], ",", "x", "datetime", {"dates": ("%Y%m%d",)}),
+    (["123456", "20230101"], ",", "x", "integer", {}),
 ]
 
 
@@ -86,7 +88,6 @@ def test_two_readings_are_a_question(tmp_path, fields, separator, key):
 def test_later_lines_decide_between_day_and_month(tmp_path):
     fields = ["01/02/2024"] * 500 + ["01/31/2024"] * 20
     draft = guess(tmp_path, fields)
-    assert draft.source is not None
     assert draft.source.dates == ("%m/%d/%Y",)
     assert draft.questions == {}
 

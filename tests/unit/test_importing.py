@@ -190,15 +190,12 @@ def test_plain_dictionaries(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("x.json", "{", "not valid JSON"),
-        ("x.yml", "a: [", "not valid YAML"),
-        ("x.json", "{}", "Name its kind: --kind frictionless"),
-        ("x.sql", "SELECT 1", "CREATE TABLE"),
-        ("x.csv", "a,b\n1,2\n", "header line with 'Variable / Field Name'"),
-        ("x.csv", "", "header line"),
+        ("x.json", "{", "not valid JSON"), ("x.yml", "a: [", "not valid YAML"),
+        ("x.json", "{}", "Name its kind: --kind frictionless"), ("x.sql", "SELECT 1", "CREATE TABLE"),
+        ("x.csv", "a,b\n1,2\n", "header line with 'Variable / Field Name'"), ("x.csv", "", "header line"),
         ("x.json", '{"fields": []}', "describes no columns"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_refused_with_the_way_out(tmp_path, name, content, words):
     with pytest.raises(SchemaError, match=words):
         described(tmp_path, name, content)
@@ -220,7 +217,6 @@ JUNK = (
 
 
 def mutated(described: Any, rng: random.Random) -> Any:
-    """A copy with one to three values replaced by something else, or gone."""
     described = copy.deepcopy(described)
     for _ in range(rng.randint(1, 3)):
         parent, key = described, rng.choice(list(described))

@@ -17,7 +17,6 @@ PACKAGE = Path(hdpview.__file__).parent
 
 @pytest.mark.parametrize("is_set", [False, True])
 def test_a_change_in_a_callee_is_compiled(tmp_path, is_set):
-    """A kernel is compiled again if a function that it calls has changed, in its own file or another."""
     copy = tmp_path / "hdpview"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "other.py").write_text(

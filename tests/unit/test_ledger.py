@@ -26,18 +26,6 @@ def mechanism(epsilon: Fraction = Fraction(1)) -> Mechanism:
     return Mechanism(epsilon, Randomness.from_test_key(b"ledger"))
 
 
-def test_a_finished_build_leaves_exactly_zero():
-    budget = mechanism(Fraction(1, 10))
-    budget.noisy("a: 1", EXACT, Fraction(1, 70))
-    budget.noisy("b", EXACT, Fraction(4, 70))
-    budget.noisy("a: 2", EXACT, Fraction(2, 70))
-    assert budget.remaining == 0
-    assert [(charge.purpose, charge.epsilon * charge.times) for charge in budget.close()] == [
-        ("a", Fraction(3, 70)),
-        ("b", Fraction(4, 70)),
-    ]
-
-
 def test_one_charge_too_many_raises_and_draws_nothing(monkeypatch):
     budget = mechanism()
     budget.noisy("all", EXACT, Fraction(1))
@@ -57,25 +45,14 @@ def test_a_purpose_is_drawn_for_once():
 
 
 def test_no_mechanism_is_used_where_its_argument_does_not_hold():
+    tiny = Fraction(1, 10**6)
     with pytest.raises(BudgetError, match="Choices cost epsilon"):
-        Mechanism(Fraction(1), Randomness.fresh(), delta=Fraction(1, 10**6)).choose(
-            "a", EXACT, Fraction(1, 10**6), np.ones(3)
-        )
+        Mechanism(Fraction(1), Randomness.fresh(), delta=tiny).choose("a", EXACT, tiny, np.ones(3))
     with pytest.raises(BudgetError, match="counts more than once"):
         mechanism().noisy("a", Exact(np.arange(3), in_all=3), Fraction(1))
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(-1), Fraction(0)])
-def test_nothing_is_had_for_nothing(epsilon):
-    with pytest.raises(BudgetError, match="charges must be positive"):
-        mechanism().noisy("refund", EXACT, epsilon)
-
-
-def test_a_remainder_is_an_error():
-    budget = mechanism()
-    budget.noisy("some", EXACT, Fraction(999, 1000))
-    with pytest.raises(BudgetError, match="1/1000"):
-        budget.close()
+    for epsilon in (Fraction(-1), Fraction(0)):
+        with pytest.raises(BudgetError, match="charges must be positive"):
+            mechanism().noisy("refund", EXACT, epsilon)
 
 
 @given(st.decimals(min_value="0.001", max_value=100, places=3), st.integers(1, 10**300))
@@ -114,3 +91,15 @@ def test_a_gigantic_exponent_is_refused_at_once():
     program = "from hdpview.privacy.budget import exact_epsilon\nexact_epsilon('1e999999999')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300, text=True)
     assert "BudgetError" in done.stderr
+
+
+def test_a_finished_build_leaves_exactly_zero_and_a_remainder_is_an_error():
+    budget = mechanism(Fraction(1, 10))
+    budget.noisy("a: 1", EXACT, Fraction(1, 70))
+    budget.noisy("b", EXACT, Fraction(4, 70))
+    with pytest.raises(BudgetError, match="1/35"):
+        budget.close()
+    budget.noisy("a: 2", EXACT, Fraction(2, 70))
+    assert budget.remaining == 0
+    charged = [(charge.purpose, charge.epsilon * charge.times) for charge in budget.close()]
+    assert charged == [("a", Fraction(3, 70)), ("b", Fraction(4, 70))]

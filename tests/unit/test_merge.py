@@ -16,6 +16,8 @@ from hdpview.errors import SchemaError, ViewFileError
 from hdpview.pview import PView
 from hdpview.view.manifest import Spending
 
+pytestmark = pytest.mark.usefixtures("same_noise")
+
 SCHEMA = Schema(
     [
         Integer(name="age", min=0, max=12),
@@ -53,34 +55,11 @@ def test_raw_counts_of_the_parts_add_up():
         assert total == pytest.approx(sum(part[region] or 0.0 for part in sums[1:]), abs=1e-6)
 
 
-def test_disjoint_populations_cost_the_largest_budget():
-    merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2)), view(2, Fraction(1))])
-    assert merged.manifest.epsilon == 2
-    assert sum(spent.epsilon * spent.times for spent in merged.manifest.spending) == 2
-    assert [part.epsilon for part in merged.manifest.parts] == [Fraction(1, 2), 2, 1]
-    assert merged.info()["merged"]["populations"] == "disjoint"
-
-
-def test_overlapping_populations_add_their_budgets_up():
-    merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2))], overlapping=True)
-    assert merged.manifest.epsilon == Fraction(5, 2)
-    assert [spent.epsilon for spent in merged.manifest.spending] == [Fraction(1, 2), 2]
-    again = hv.merge([merged, view(2, Fraction(3))])
-    assert again.manifest.epsilon == 3
-    assert again.manifest.overlapping
-    assert len(again.manifest.parts) == 3
-
-
 def test_noise_of_the_parts_adds_up():
     parts = [view(0, noise_scale=5.0), view(1, noise_scale=20.0)]
     widths = [each.count(None, counts="raw").noise for each in [hv.merge(parts), *parts]]
     whole, *single = (interval.upper - interval.lower for interval in widths)
     assert max(single) < whole < sum(single)
-
-
-def test_blocks_and_mixtures_are_not_merged():
-    with pytest.raises(SchemaError, match="same method"):
-        hv.merge([view(0), mixture_view(SCHEMA, 1)])
 
 
 def test_a_merged_file_says_the_same_after_reading(tmp_path):
@@ -116,21 +95,18 @@ def test_files_with_wrong_parts_are_refused(tmp_path, fault, make):
 
 def test_views_that_do_not_fit_are_refused_with_the_difference():
     wider = Schema([Integer(name="age", min=0, max=13), *SCHEMA.attributes[1:]])
-    with pytest.raises(SchemaError, match="the attribute 'age' differs"):
-        hv.merge([view(0), view(0, schema=wider)])
-    with pytest.raises(SchemaError, match="'age' is in only one of them"):
-        hv.merge([view(0), view(0, schema=Schema(SCHEMA.attributes[1:]))])
-    with pytest.raises(SchemaError, match="different order"):
-        hv.merge([view(0), view(0, schema=Schema(SCHEMA.attributes[::-1]))])
-    other = PView(replace(view(1).manifest, privacy_unit="patient"), view(1).parts)
-    with pytest.raises(SchemaError, match="each patient"):
-        hv.merge([view(0), other])
-    with pytest.raises(SchemaError, match="at least two"):
-        hv.merge([view(0)])
+    person = PView(replace(view(1).manifest, privacy_unit="patient"), view(1).parts)
+    for others, words in (
+        ([view(0, schema=wider)], "the attribute 'age' differs"),
+        ([view(0, schema=Schema(SCHEMA.attributes[1:]))], "'age' is in only one of them"),
+        ([view(0, schema=Schema(SCHEMA.attributes[::-1]))], "different order"),
+        ([person], "each patient"), ([], "at least two"), ([mixture_view(SCHEMA, 1)], "same method"),
+    ):  # fmt: skip
+        with pytest.raises(SchemaError, match=words):
+            hv.merge([view(0), *others])
 
 
 def test_a_view_is_not_merged_with_itself_as_if_nobody_were_in_both():
-    """Only the sum of the budgets is true for the people in both."""
     same = view(0)
     with pytest.raises(SchemaError, match="listed twice"):
         hv.merge([same, view(1), same])
@@ -148,19 +124,14 @@ def test_two_halves_of_a_table_are_the_table():
     whole = noiseless_view(SCHEMA, codes)
     halves = hv.merge([noiseless_view(SCHEMA, codes[:90]), noiseless_view(SCHEMA, codes[90:])])
     assert halves.count_many(WHERES).estimate == pytest.approx(whole.count_many(WHERES).estimate)
-    sql = (
-        "SELECT region, smoker, COUNT(*) AS n, AVG(age) AS a, MEDIAN(age) AS m FROM view GROUP BY ALL "
-        "HAVING COUNT(*) > 0.5 ORDER BY ALL"
-    )
-    ours, theirs = (
-        each.sql(sql, as_="pyarrow").select(["region", "smoker", "n", "a", "m"]).to_pylist()
-        for each in (halves, whole)
-    )
+    columns = "region, smoker, COUNT(*) AS n, AVG(age) AS a, MEDIAN(age) AS m"
+    sql = f"SELECT {columns} FROM view GROUP BY ALL HAVING COUNT(*) > 0.5 ORDER BY ALL"
+    names = ["region", "smoker", "n", "a", "m"]
+    ours, theirs = (each.sql(sql, as_="pyarrow").select(names).to_pylist() for each in (halves, whole))
     assert ours == theirs
 
 
 def test_views_of_one_table_are_not_taken_for_views_of_two(tmp_path):
-    """The manifests name the same table, or the same counts are in both."""
     schema = hv.Schema([hv.Integer(name="age", min=0, max=9)])
 
     def built(name: str) -> hv.PView:
@@ -177,3 +148,16 @@ def test_views_of_one_table_are_not_taken_for_views_of_two(tmp_path):
         with pytest.raises(hv.SchemaError, match="everyone in one of them is also in the other"):
             hv.merge(views)
         assert hv.merge(views, overlapping=True).manifest.epsilon == 2
+
+
+def test_disjoint_populations_cost_the_largest_budget_and_overlapping_ones_the_sum():
+    merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2)), view(2, Fraction(1))])
+    assert merged.manifest.epsilon == 2
+    assert sum(spent.epsilon * spent.times for spent in merged.manifest.spending) == 2
+    assert [part.epsilon for part in merged.manifest.parts] == [Fraction(1, 2), 2, 1]
+    assert merged.info()["merged"]["populations"] == "disjoint"
+    merged = hv.merge([view(0, Fraction(1, 2)), view(1, Fraction(2))], overlapping=True)
+    assert merged.manifest.epsilon == Fraction(5, 2)
+    assert [spent.epsilon for spent in merged.manifest.spending] == [Fraction(1, 2), 2]
+    again = hv.merge([merged, view(2, Fraction(3))]).manifest
+    assert (again.epsilon, again.overlapping, len(again.parts)) == (3, True, 3)

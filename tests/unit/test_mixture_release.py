@@ -1,4 +1,4 @@
-"""The mixture's release: budget, focus, delta, permuted categories, and dependent pairs."""
+"""The mixture's release: budget, focus, delta, permuted categories, dependent pairs, sums over bins."""
 
 from fractions import Fraction
 
@@ -9,17 +9,19 @@ from numpy.typing import NDArray
 from hdpview.build import release
 from hdpview.counts.sparse import SparseCounts
 from hdpview.domain import Category, Integer, Schema
+from hdpview.domain.table_shapes import TableShape
 from hdpview.methods.mixture import Mixture
 from hdpview.methods.protocol import ViewRelease, release_with
 from hdpview.partition.local import LocalEngine
 from hdpview.privacy.mechanism import Charge
 from hdpview.privacy.randomness import Randomness
+from hdpview.view import mixture
+from hdpview.view.released_tables import Table, pairs_inside
 
 SIZES = (8, 6, 5, 12)
 
 
 def rows(n: int = 4_000) -> NDArray[np.uint8]:
-    """Records in which the second attribute follows the first and the others are independent."""
     rng = np.random.default_rng(4)
     first = rng.integers(0, 8, n)
     second = np.clip(first // 2 + rng.integers(0, 2, n), 0, 5)
@@ -42,12 +44,10 @@ def build(
     released, charges = release_with(
         method, counts, Fraction(epsilon), Randomness.from_test_key(b"mixture"), LocalEngine(1)
     )
-    assert isinstance(released, ViewRelease)
     return released, charges
 
 
 def test_noise_of_all_tables_costs_what_was_charged():
-    """1/scale of each histogram and of each table add up to ε less that of the number of records."""
     released, charges = build(Mixture())
     spent = sum(1 / table.scale for table in released.tables)
     charged = sum(
@@ -57,7 +57,6 @@ def test_noise_of_all_tables_costs_what_was_charged():
 
 
 def test_noise_with_delta_costs_what_rho_pays_for():
-    """With a delta Σ 1/2σ² over all tables is at most ρ of (ε, δ), and one charge carries both."""
     from hdpview.privacy.noise import rho_of
 
     released, charges = build(Mixture(delta="1/1000"), epsilon="1/10")
@@ -69,14 +68,12 @@ def test_noise_with_delta_costs_what_rho_pays_for():
 
 
 def test_focus_is_among_the_tables_with_less_noise():
-    """A table in focus is released with less noise than other tables of several attributes."""
     released, _ = build(Mixture(focus=(("d", "a"),)))
     scale = {table.attributes: table.scale for table in released.tables if len(table.attributes) > 1}
     assert scale[0, 3] == min(scale.values())
 
 
 def test_a_dependence_is_in_the_view():
-    """With records enough the pair that depends comes out: its cells are much nearer than independence."""
     codes = rows()
     released, _ = build(Mixture(), epsilon="4", codes=codes)
     exact = np.zeros(SIZES[:2])
@@ -103,7 +100,6 @@ def test_margins_of_the_view_are_those_of_the_histograms():
 
 
 def test_the_order_of_categories_does_not_matter_on_average():
-    """With little noise, renaming the codes of a category renames the answers and hardly changes them."""
     codes = rows()
     order = np.array([3, 0, 7, 5, 1, 6, 2, 4], np.uint8)
     renamed = codes.copy()
@@ -116,7 +112,6 @@ def test_the_order_of_categories_does_not_matter_on_average():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("epsilon", ["1/10000", "1000", "100000"])
 def test_budgets_far_out_give_answers_with_intervals(epsilon):
-    """Where there is hardly anything but noise, and where there is none at all."""
     counts = counts_of(rows())
     view = release(counts, Fraction(epsilon), Mixture(), Randomness.from_test_key(b"far out"))
     answer = view.count("a = 'c' AND b >= 1")
@@ -124,3 +119,48 @@ def test_budgets_far_out_give_answers_with_intervals(epsilon):
     if Fraction(epsilon) > 1:
         truth = int(((rows()[:, 0] == 2) & (rows()[:, 1] >= 1)).sum())
         assert answer.lower <= truth <= answer.upper
+
+
+def many_codes(n_codes: int, n_bins: int) -> mixture.Mixture:
+    rng = np.random.default_rng(5)
+    bins = rng.permutation(np.arange(n_codes) % n_bins).astype(np.int32)
+    shape = rng.random(n_codes)
+    share = rng.random((n_bins, 3))
+    return mixture.Mixture(
+        np.array([3.0, 2.0, 5.0]), (bins,), (shape / np.bincount(bins, shape)[bins],),
+        (share / share.sum(axis=0),), np.zeros(3, np.int32),
+    )  # fmt: skip
+
+
+def test_many_codes_are_added_up_bin_by_bin_to_the_same(monkeypatch):
+    values = np.random.default_rng(6).random((4, 900))
+    product = many_codes(900, 40).factors(0, values)
+    monkeypatch.setattr(mixture, "_MAX_MATRIX", 100)
+    added_up = many_codes(900, 40)
+    assert added_up.factors(0, values) == pytest.approx(product, rel=1e-12)
+    assert added_up.factors(0, values[:0]).shape == (0, 3)
+
+
+PAIR_SIZES = (2, 3, 4, 5)
+
+
+def table_of(attributes: tuple[int, ...], scale: float) -> Table:
+    shape = TableShape.of_codes(attributes, PAIR_SIZES)
+    counts = np.arange(np.prod(shape.shape), dtype=np.int64).reshape(shape.shape)
+    return Table(shape, counts, "laplace", scale)
+
+
+def test_margins_are_sums_with_the_variance_of_sums():
+    table = table_of((0, 1, 2), 3.0)
+    pairs = {pair.attributes: pair for pair in pairs_inside([table])}
+    assert sorted(pairs) == [(0, 1), (0, 2), (1, 2)]
+    assert (pairs[0, 2].counts == table.counts.sum(axis=1)).all()
+    assert pairs[0, 2].variance == pytest.approx(3 * table.variance)
+    assert pairs[1, 2].variance == pytest.approx(2 * table.variance)
+
+
+def test_tables_of_their_own_and_precise_margins_come_first():
+    tables = [table_of((0, 1), 1.0), table_of((0, 1, 2), 3.0), table_of((1, 2, 3), 3.0)]
+    pairs = {pair.attributes: pair for pair in pairs_inside(tables)}
+    assert sorted(pairs) == [(0, 2), (1, 2), (1, 3), (2, 3)]
+    assert pairs[1, 2].counts.tolist() == tables[1].counts.sum(axis=0).tolist()

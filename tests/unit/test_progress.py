@@ -47,7 +47,9 @@ def test_tables_are_announced():
     boxes = CodeBoxes(np.array([[0]]), np.array([[0]]), np.array([[2]]))
     counts.exact_box_counts(boxes, lambda fraction, words: told.append((fraction, words)))
     tables, in_boxes = "Adding up tables", "Counting records in boxes"
-    assert told == [(0.0, tables), (1.0, tables), (0.0, in_boxes), (1.0, in_boxes)]
+    # A step may be told again and again while it takes long.
+    steps = [(0.0, tables), (1.0, tables), (0.0, in_boxes), (1.0, in_boxes)]
+    assert list(dict.fromkeys(told)) == steps
 
 
 def test_a_build_names_its_stages_in_order():

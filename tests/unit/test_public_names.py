@@ -55,7 +55,6 @@ SCHEMA = Schema([Integer(name="a", min=0, max=3), Integer(name="b", min=0, max=1
 
 
 def test_nothing_of_a_view_can_be_changed():
-    """Neither a field, nor a method, nor a mapping, nor an array."""
     view = noisy_view(SCHEMA, 1)
     (mixture,) = mixture_view(SCHEMA, 1).parts
     components, table = mixture.components, mixture.tables[0]
@@ -69,7 +68,7 @@ def test_nothing_of_a_view_can_be_changed():
                 delattr(owner, name)
     for mapping in (manifest.settings, manifest.parameters):
         with pytest.raises(TypeError):
-            mapping["epsilon"] = 3.0  # type: ignore[index]
+            mapping["epsilon"] = 3.0
     arrays = [getattr(view.blocks, name) for name in ("lower", "upper", "noisy_counts", "depth", "weight")]
     arrays += [components.weight, components.fit_index, table.counts, *table.shape.bin_of_code]
     arrays += [*components.bin_of_code, *components.within_bin_share, *components.share]

@@ -109,3 +109,9 @@ def test_fresh_noise_does_not_come_from_the_key():
         Mechanism(Fraction(1, 100), randomness).noisy("zeros", zeros, Fraction(1, 100)) for _ in range(2)
     )
     assert first.tolist() != second.tolist()
+
+
+def test_every_byte_of_a_fresh_key_is_random():
+    keys = [Randomness.fresh()._key for _ in range(8)]
+    assert all(len(key) == 32 and len(set(key)) > 16 for key in keys)
+    assert all(len(set(column)) > 2 for column in zip(*keys, strict=True))

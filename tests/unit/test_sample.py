@@ -49,7 +49,6 @@ def assert_spread(drawn: NDArray[Any], expected: NDArray[np.float64]) -> None:
 
 
 def _codes(column: pa.ChunkedArray, attribute: Attribute) -> NDArray[Any]:
-    """The code of each value, by the schema's own edges and labels."""
     if not isinstance(attribute, Ordered):
         names = [False, True] if attribute.kind == "boolean" else attribute.value_labels()
         values = column.to_pylist()
@@ -116,7 +115,6 @@ def test_an_empty_view_has_nothing_to_draw():
 
 
 def test_records_are_not_drawn_one_by_one():
-    """A million records take hardly more calls than ten thousand."""
     wide = Schema([Integer(name=f"a{i}", min=0, max=99) for i in range(15)])
     view = noisy_view(wide, 0, n_cuts=2_000)
 

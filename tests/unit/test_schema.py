@@ -31,16 +31,13 @@ EVERY_TYPE = Schema(
         Boolean(name="alive"),
         Datetime(name="admitted", min=date(2020, 1, 1), max="2025-01-01", every="1mo"),
         Datetime(
-            name="at",
-            min="2024-02-28T23:30:00",
-            max=datetime(2024, 3, 1, 0, 15),
-            every="15min",
+            name="at", min="2024-02-28T23:30:00", max=datetime(2024, 3, 1, 0, 15), every="15min",
             nullable=True,
         ),
         Integer(name="odd name.with \"dots\" and 'quotes'", min=0, max=0),
         Integer(name="Ünï", min=0, max=1),
     ]
-)
+)  # fmt: skip
 
 
 def test_every_type_survives_its_files(tmp_path):
@@ -204,9 +201,9 @@ def test_wrong_entries_are_refused_with_the_way_out(entry, message):
 
 def test_numbers_and_arrays_of_numpy_are_those_of_python():
     low, high = np.int64(0), np.float32(9)
-    assert Integer(name="x", min=low, max=np.uint8(9)) == Integer(name="x", min=0, max=9)  # type: ignore[arg-type]
-    assert Real(name="x", min=low, max=high, bins=np.int32(3)).max == 9.0  # type: ignore[arg-type]
-    named = Category(name="x", values=np.array(["a", "b"]))  # type: ignore[arg-type]
+    assert Integer(name="x", min=low, max=np.uint8(9)) == Integer(name="x", min=0, max=9)
+    assert Real(name="x", min=low, max=high, bins=np.int32(3)).max == 9.0
+    named = Category(name="x", values=np.array(["a", "b"]))
     assert named == Category(name="x", values=("a", "b"))
 
 

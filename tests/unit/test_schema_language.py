@@ -25,7 +25,6 @@ JSON_SCHEMA = json.loads((resources.files("hdpview.domain") / "schema.json").rea
 
 
 def one(tmp_path: Path, fields: str, above: str = "") -> Any:
-    """The attribute x with these fields in a schema file, beside a file of codes."""
     (tmp_path / "icd.csv").write_text(ICD, encoding="utf-8")
     text = f"{above}\n[attributes.x]\n{fields}\n"
     jsonschema.validate(tomllib.loads(text), JSON_SCHEMA)
@@ -196,14 +195,12 @@ def test_wrong_words_are_refused_with_line_and_way_out(tmp_path, case):
         ('decimal = ","\nthousands = ","', "other than decimal"),
         ('encoding = "klingon"', "must be a text encoding such as utf-8"),
         ('encoding = "rot13"', "must be a text encoding"),
-        ('dates = ["%d.%m"]', "year, month and day once each"),
-        ('dates = ["%d.%m.%Y %Q"]', "has %Q"),
-        ('dates = ["%d.%m.%Y %M"]', "minutes without hours"),
-        ('dates = "%d.%m.%Y"', "list of texts"),
+        ('dates = ["%d.%m"]', "year, month and day once each"), ('dates = ["%d.%m.%Y %Q"]', "has %Q"),
+        ('dates = ["%d.%m.%Y %M"]', "minutes without hours"), ('dates = "%d.%m.%Y"', "list of texts"),
         ('seperator = ";"', "Did you mean 'separator'"),
         ('columns = ["a", "A"]', "must name each column of the file once"),
     ],
-)
+)  # fmt: skip
 def test_wrong_sources_are_refused_with_the_way_out(source, message):
     with pytest.raises(SchemaError, match=message):
         Schema.from_toml(f'[source]\n{source}\n[attributes.x]\ntype = "boolean"\n')

@@ -40,18 +40,15 @@ def test_a_view_is_the_same_after_its_file(tmp_path, make, n_parts):
     assert opened.privacy_card() == view.privacy_card()
 
 
-def contents(owner: Any) -> list[Any]:
+def contents(owner: Any) -> Any:
     """All fields, arrays as their type and their numbers."""
-    values = [getattr(owner, field.name) for field in dataclasses.fields(owner)]
-    values = [each for value in values for each in (value if isinstance(value, tuple) else [value])]
-    return [
-        (each.dtype, each.tolist())
-        if isinstance(each, np.ndarray)
-        else contents(each)
-        if dataclasses.is_dataclass(each)
-        else each
-        for each in values
-    ]
+    if isinstance(owner, np.ndarray):
+        return owner.dtype, owner.tolist()
+    if isinstance(owner, tuple):
+        return [contents(each) for each in owner]
+    if dataclasses.is_dataclass(owner):
+        return [contents(getattr(owner, field.name)) for field in dataclasses.fields(owner)]
+    return owner
 
 
 def test_columns_are_inclusive_bounds_in_the_smallest_type(path):

@@ -81,7 +81,6 @@ def test_a_full_disk_is_told(monkeypatch):
 
 
 def test_batches_are_let_go_of_one_by_one():
-    """One batch of the source is held at a time, so memory does not grow with the table."""
     alive: list[weakref.ref[Any]] = []
     most = 0
 
@@ -105,20 +104,13 @@ def test_a_row_takes_a_byte_or_two_per_code():
     assert RowLayout((2, 256), has_counts=True).row_bytes == 2 + 8
 
 
-@pytest.mark.parametrize(
-    ("method", "read", "unread"),
-    [
-        ("mixture", "Reading rows", "Counting occupied cells"),
-        ("hdpview", "Counting occupied cells", "Reading rows"),
-    ],
-)
-def test_the_form_that_is_read_follows_from_the_method(method, read, unread):
+@pytest.mark.parametrize("method", ["mixture", "hdpview"])
+def test_the_form_that_is_read_follows_from_the_method(method):
     told: list[str] = []
-    hv.build(
-        pa.table({"age": [5] * 3000}), AGE, 1.0, method=method, test_key=b"k",
-        progress=lambda _, text: told.append(text),
-    )  # fmt: skip
-    assert (read in told, unread in told) == (True, False)
+    options = {"method": method, "test_key": b"k", "progress": lambda _, text: told.append(text)}
+    hv.build(pa.table({"age": [5] * 3000}), AGE, 1.0, **options)
+    read = ["Reading rows" in told, "Counting occupied cells" in told]
+    assert read == [method == "mixture", method == "hdpview"]
 
 
 def test_rows_are_refused_where_cells_are_needed():

@@ -25,7 +25,6 @@ bands = Category(name="x", values=("low", "high"), other="rest", aliases={"low":
 
 
 def codes(attribute: Attribute, text: TextFormat, *texts: str | None) -> list[int]:
-    """The code of each text, in order."""
     rows = Integer(name="row", min=0, max=max(len(texts) - 1, 0))
     table = pa.table({"row": range(len(texts)), "x": pa.array(texts, pa.string())})
     counts = read_counts(table, Schema([rows, attribute], source=text), ReadOptions(threads=1))

@@ -35,6 +35,8 @@ _TESTS = (
     "tests/unit/test_randomness.py",
     "tests/security/test_resume.py",
     "tests/security/test_account.py",
+    "tests/security/test_traces.py",
+    "tests/security/test_contributions.py",
 )
 _AUDIT_RUNS = 200
 

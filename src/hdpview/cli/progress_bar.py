@@ -51,7 +51,7 @@ class ProgressBar:
     ) -> None:
         self.stop()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            typer.echo("Interrupted. Nothing was written.", err=True)
+            typer.echo("Interrupted. Nothing was written; any spending is stated above.", err=True)
 
 
 def _rich_bar() -> Any:

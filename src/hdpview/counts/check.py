@@ -50,7 +50,7 @@ _NUMBER_ADVICE = (
     "Declare a category, or state how numbers are written in [source]: decimal, thousands, strip, negative, "
     "missing."
 )
-_DATE_ADVICE = 'State how dates are written: [source] dates = ["%d.%m.%Y"], or epoch = "s".'
+_DATE_ADVICE = 'State how dates are written: [source] dates = ["%d.%m.%Y"], or epoch = "s" or "ms".'
 _ADVICE = {
     **dict.fromkeys(("integer", "real"), _NUMBER_ADVICE),
     **dict.fromkeys(("datetime", "date"), _DATE_ADVICE),

@@ -44,13 +44,13 @@ _MONEY = "$€£¥₹%"
 _WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,]* ?([a-zA-Zµ°]{1,12})")
 # Decimal signs and thousands separators, the usual ones first.
 _POINTS = [(".", None), (",", None), (".", ","), (",", "."), *itertools.product(".,", " '’")]
-_EPOCH_NAMES = re.compile(r"(time|date|epoch|stamp|_at|_ts|\bts|created|modified)", re.IGNORECASE)
+_EPOCH_NAMES = re.compile(r"(time|date|epoch|stamp|_at|_ts|_ms|\bts|created|modified)", re.IGNORECASE)
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _DAYS = (
     *(f"{a}{sign}{b}{sign}{year}" for year in ("%Y", "%y") for sign in "/-"
       for a, b in (("%d", "%m"), ("%m", "%d"))),
     "%d.%m.%Y", "%d.%m.%y", "%Y/%m/%d", "%Y.%m.%d", "%y-%m-%d", "%y/%m/%d",
-    "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%d%b%Y",
+    "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%d%b%Y", "%Y%m%d",
 )  # fmt: skip
 _DATE_FORMATS = [day + time for day in _DAYS for time in _TIMES]
 _EPOCHS = {"s": (10**9, 4_102_444_800), "ms": (10**12, 4_102_444_800_000)}  # from 2001 to 2100
@@ -205,8 +205,7 @@ class _Guessing:
         )
         columns = []
         for name, kind in kinds.items():
-            head = self.columns[name]
-            is_unique = _are_unique(head, kind)
+            is_unique = _are_unique(head := self.columns[name], kind)
             if kind in ("integer", "real"):
                 head = [_plain_number(each, self.text) for each in head]
             suggested = suggested_fields(name, kind, head) or {}
@@ -269,7 +268,8 @@ def _is_number(text: str, form: TextFormat) -> bool:
 
 def _are_dates(texts: Sequence[str], date_format: str) -> bool:
     with contextlib.suppress(ValueError):
-        return all(datetime.strptime(text, date_format) for text in texts)
+        digits = "(19|20)[0-9]{6}" if date_format == "%Y%m%d" else ".*"  # 123456 fits this format, too
+        return all(re.match(digits, text) and datetime.strptime(text, date_format) for text in texts)
     return False
 
 

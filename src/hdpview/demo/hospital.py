@@ -1,7 +1,7 @@
 """Hospital admissions, all invented: EVERY RECORD IS FICTITIOUS. No person, hospital or district behind them
 exists and no real data went into them, so the table may be shipped and its exact counts shown.
 
-`admissions.parquet` holds them in few bytes; `tests/hospital.py` in the repository draws and writes it.
+`admissions.parquet` holds them in few bytes; `hdpview_bench.hospital` in the repository draws and writes it.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ export class Mixture {
   /** Noise in sums over recurring classes beyond that of their codes. */
   #ofClasses(a, f, g) {
     if (f === null || g === null) return 0;
-    const [mean, otherMean] = this.#means(a, f, g);
+    const [mean, otherMean] = [f, g].map((h) => meanByNoise(h, this.keptOfCodes[a]));
     return sum(
       this.classes[a].map((own) => {
         const [one, other] = [f, g].map((h) => averaged(dense(h, this.margins[a].length), own));

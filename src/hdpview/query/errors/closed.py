@@ -191,9 +191,7 @@ def _independent(model: ErrorModel, terms: _Terms) -> Floats:
 
 
 def _common(model: ErrorModel, terms: _Terms) -> Floats:
-    """Errors that all quantities have in common, shape (2, n): if a few more records satisfy them than the
-    model predicts, and residuals.
-    """
+    """Errors that all quantities share, shape (2, n): a few records that nothing shows, and residuals."""
     batch, largest = terms.batch, np.zeros(len(terms.batch))
     np.maximum.at(largest, batch.quantity, batch.largest_of_terms)
     few = np.where(batch.n_attributes > 1, MIN_ERROR_RECORDS * largest, 0.0)

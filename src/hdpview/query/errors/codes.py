@@ -120,7 +120,8 @@ class Codes:
             inside[np.arange(len(bins)), bins] = margin[: len(bins)]
             of_classes.append(inside / np.maximum(inside.sum(axis=0), 1e-300) * np.sqrt(lost))
         self._of_classes = np.concatenate(of_classes, axis=1)
-        energy[:, 0] += np.square(self._of_classes - column * self._of_classes.sum(axis=0)).sum(axis=1)
+        by_noise = self.of_noise[0][:, None] * self._of_classes.sum(axis=0)
+        energy[:, 0] += np.square(self._of_classes - by_noise).sum(axis=1)
         scattered += self.of_codes.T * (1.0 - 2.0 * column) + column**2 * self.of_codes.sum(axis=1)
         self._at_codes = Moments(energy, covariance, scattered, np.zeros(size))
         # The weights of noise, of bins and of codes in each binning, shape (n_bins of all, 3 · n_binnings).
@@ -157,8 +158,9 @@ class Codes:
             return np.asarray(deviations * np.sqrt(self.of_codes[binning]))
         if kind == "bins":
             return np.asarray(from_mean * np.sqrt(self.weights[binning]))
-        noisy: Floats = (of_bins - (values @ self.of_noise[binning])[:, None]) * np.sqrt(self.kept[binning])
-        return noisy if binning else np.concatenate([noisy, from_mean @ self._of_classes], axis=1)
+        from_noise = of_bins - (values @ self.of_noise[binning])[:, None]
+        noisy: Floats = from_noise * np.sqrt(self.kept[binning])
+        return noisy if binning else np.concatenate([noisy, from_noise @ self._of_classes], axis=1)
 
     def moments(self, functions: Functions, own: Ints | None, other: Ints | None) -> Moments:
         """Moments of the functions `own`, ascending, with the functions `other`; None for all functions with
@@ -198,7 +200,7 @@ class Codes:
             if own is not other:
                 others, other_noisy = self._deviations(functions.values[other[rows]])
             moments.energy[rows] = (noisy * other_noisy) @ self._in_binning[:, :n_binnings]
-            of_cycles = (each[:, :size] @ self._of_classes for each in (deviations, others))
+            of_cycles = (each[:, :size] @ self._of_classes for each in (noisy, other_noisy))
             moments.energy[rows, 0] += np.multiply(*of_cycles).sum(axis=1)
             both = (deviations * others) @ self._in_binning[:, n_binnings:]
             moments.covariance[rows], moments.scattered[rows] = both[:, :n_binnings], both[:, n_binnings:]

@@ -272,10 +272,7 @@ class _Fields:
         if not scale or not all(each.n for each in maps.values()):
             return
         order = sorted(maps)
-        if isinstance(tensor, np.ndarray):
-            z = tensor
-        else:
-            z = self.normals(tensor, *(maps[a].n for a in order))
+        z = tensor if isinstance(tensor, np.ndarray) else self.normals(tensor, *(maps[a].n for a in order))
         contracted = {}
         for c, cluster in enumerate(scan.clusters):
             inside = {a: maps.get(a) or weights.get(a) or self._weight(a) for a in cluster.attributes}

@@ -40,6 +40,9 @@ KEPT_NOISE = 1.3
 HIDDEN_DEPARTURE = 0.25
 # Share of a histogram's noise that is left at codes without records.
 EMPTY_CODE_NOISE = 0.03
+# The same in a class without records, such as an hour, by that in the median class: E[T²] of a truth T ≥ 0
+# whose noisy count is negative by the median of such noise, 0.67 σ.
+EMPTY_CLASS_NOISE = 0.6
 # Minimum error of a question about several attributes, in records. Even where the view estimates none, a few
 # records may combine rare values.
 MIN_ERROR_RECORDS = 2.0
@@ -75,11 +78,12 @@ class _Margin(NamedTuple):
         return math.prod(n_bins - 1 for n_bins in self.residual.shape)
 
     @property
-    def misfit(self) -> float:
-        """Squared residuals that noise does not explain, in units of its variance."""
+    def explained(self) -> float:
+        """Share of the expected squared residual that noise does not explain."""
         energy = _interaction(self.residual, [np.full(n, 1.0 / n) for n in self.residual.shape]) ** 2
-        excess = float(energy.sum()) / (self.table.variance * self.freedom) - 1.0
-        return max(excess - 2.0 * math.sqrt(LAPLACE_SQUARES / self.freedom), 0.0)
+        ratio = float(energy.sum()) / (self.table.variance * self.freedom)
+        ratio = max(ratio - 2.0 * math.sqrt(LAPLACE_SQUARES / self.freedom), 1.0)
+        return 1.0 - 1.0 / ratio
 
 
 class Residual(NamedTuple):
@@ -188,8 +192,7 @@ def error_model(part: ViewPart) -> ErrorModel:
             residuals[a,] = Residual((0,), _interaction(residual, [margins[a]]))
     for attributes, several in sorted(margins_of.items()):
         best = min(several, key=lambda each: (-each.freedom, each.table.variance))
-        misfit = best.misfit
-        explained = misfit / (1.0 + misfit)
+        explained = best.explained
         if len(attributes) > 2 and not explained:
             continue
         bins_of, numbers = best.table.shape.bin_of_code, []
@@ -197,10 +200,8 @@ def error_model(part: ViewPart) -> ErrorModel:
             binnings[a].setdefault(bins.tobytes(), (bins, []))[1].append(kept / max(kept.mean(), 1e-9))
             numbers.append(1 + list(binnings[a]).index(bins.tobytes()))
         if explained:
-            of_bins = [
-                np.bincount(bins, margins[a]).astype(float)
-                for a, bins in zip(attributes, bins_of, strict=True)
-            ]
+            own_bins = zip(attributes, bins_of, strict=True)
+            of_bins = [np.bincount(bins, margins[a]).astype(float) for a, bins in own_bins]
             residuals[attributes] = Residual(tuple(numbers), _interaction(explained * best.residual, of_bins))
         if len(attributes) == 2:
             share = float(best.kept[0].mean())
@@ -237,9 +238,10 @@ def cycle_of(bins: NDArray[np.int32], records: Floats, variance: float, kept: Fl
 
     The noise of a few codes with all records of a class hardly depends on its other codes.
     """
-    n_codes, n = np.bincount(bins), len(bins)
-    sums, squares = (np.bincount(bins, own) for own in (records[:n], records[:n] ** 2))
-    whole = sums**2 / np.maximum(squares, 1e-300) * kept_noise(sums / np.sqrt(n_codes), variance)
+    n, seen = len(bins), records[: len(bins)] + math.sqrt(variance)
+    own = kept_noise(np.bincount(bins, records[:n]) / np.sqrt(np.bincount(bins)), variance)
+    whole = np.bincount(bins, seen) ** 2 / np.bincount(bins, seen**2)
+    whole *= np.maximum(own, EMPTY_CLASS_NOISE * np.median(own))
     return Cycle(bins, np.maximum(whole - np.bincount(bins, kept[:n]), 0.0))
 
 

@@ -1,10 +1,14 @@
 """Builds with a planted bug, for the audit to catch. Each charges for one thing and then does another.
 
-python bench/tests/mutants.py    prints what the audit finds of each, and of the same build without the bug
+    python -m hdpview_bench.audit.planted
+
+prints what the audit finds of each, and of the same build without the bug.
 
 Keys are numbered, one for each build: views are as random as with keys from the system, and a test passes
 always or never.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import itertools
@@ -88,7 +92,7 @@ def noise_replaced(
     return lambda: patch.object(Mechanism, "_with_noise", wrong)
 
 
-def no_noise(exact: Any, add: Callable[[Any], Any]) -> Any:
+def no_noise(exact: Any, _add: Callable[[Any], Any]) -> Any:
     return exact.copy()
 
 
@@ -109,9 +113,9 @@ def best_choices() -> Patch:
 @contextmanager
 def one_row_too_many() -> Iterator[None]:
     """One row more of every person is counted than noise was made for."""
-    right = ingest.bounded_sql
+    right: Any = ingest.bounded_sql  # type: ignore[attr-defined]
 
-    def wrong(rows: str, columns: Any, codes: Any, limits: Any, salt: str) -> str:
+    def wrong(rows: str, columns: Any, codes: Any, limits: Any, salt: str) -> Any:
         return right(rows, columns, codes, dataclasses.replace(limits, max_rows=limits.max_rows + 1), salt)
 
     with patch.object(ingest, "bounded_sql", wrong):
@@ -127,6 +131,13 @@ def one_noise_for_all() -> Iterator[None]:
         return np.repeat(right(draws[:1], scale), len(draws))
 
     with patch.object(mechanism, "_keyed_laplace", wrong):
+        yield
+
+
+@contextmanager
+def _half_on_leaves() -> Iterator[None]:
+    right = mechanism._keyed_laplace
+    with patch.object(mechanism, "_keyed_laplace", lambda draws, scale: right(draws, scale / 2)):
         yield
 
 
@@ -230,7 +241,8 @@ def planted_in_partition(
     epsilon: int, method: Hdpview, change: Change, tables: Neighbours, runs: int, **options: Any
 ) -> Planted:
     """A bug in the parameters of a partition."""
-    right, wrong = (partition(method, Fraction(epsilon), one) for one in (lambda _: {}, change))
+    budget = Fraction(epsilon)
+    right, wrong = partition(method, budget, lambda _: {}), partition(method, budget, change)
     return Planted(Claim(epsilon), right, wrong, lambda _: tables, runs, **options)
 
 
@@ -240,15 +252,15 @@ def _path_to_a_crowd() -> Neighbours:
     return pair("a path", cells, (1,) * 10)
 
 
-def is_table(exact: Any, purpose: str) -> bool:
+def is_table(exact: Any, _purpose: str) -> bool:
     return bool(exact.ndim > 1)
 
 
-def is_total(exact: Any, purpose: str) -> bool:
+def is_total(_exact: Any, purpose: str) -> bool:
     return purpose == "number of records"
 
 
-def is_first_histogram(exact: Any, purpose: str) -> bool:
+def is_first_histogram(_exact: Any, purpose: str) -> bool:
     return purpose == "histograms of attributes: 0"
 
 
@@ -298,7 +310,7 @@ PLANTED = {
     "hdpview: one noise value for all leaves": planted(
         1, Hdpview(), one_noise_for_all, tables.equal_halves(1.0), 200
     ),
-    "hdpview: half the noise on counts": planted(1, MOSTLY_COUNTS, lambda: _half_on_leaves(), NOBODY, 1_000),
+    "hdpview: half the noise on counts": planted(1, MOSTLY_COUNTS, _half_on_leaves, NOBODY, 1_000),
     "hdpview: one key for all builds": Planted(
         Claim(1.0), honest(Hdpview(), ONE), one_key_for_all(Hdpview(), ONE), lambda _: NOBODY, 200
     ),
@@ -317,13 +329,6 @@ RARE = {
         2, MOSTLY_CONVERGE, lambda _: {"converge_bias_per_level": 0.0}, _path_to_a_crowd(), 12_000
     )
 }
-
-
-@contextmanager
-def _half_on_leaves() -> Iterator[None]:
-    right = mechanism._keyed_laplace
-    with patch.object(mechanism, "_keyed_laplace", lambda draws, scale: right(draws, scale / 2)):
-        yield
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Draws the hospital admissions of the demo, all invented: EVERY RECORD IS FICTITIOUS, drawn by the rules in
-this file from a fixed seed. `python tests/hospital.py` writes the file that the package ships.
+this file from a fixed seed. `python -m hdpview_bench.hospital` writes the file that the package ships.
 
 No person, hospital or district behind them exists and no real data went into them; the weights are plausible
 guesses, not findings. That is why, unlike anything private in this package, the table may be reproducible and
@@ -12,6 +12,8 @@ The rules follow the order in which a hospital learns things, each drawn given t
                                                        readmitted
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.random import Generator
 from numpy.typing import NDArray
+
+import hdpview.demo
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -269,4 +273,4 @@ def write_compactly(table: pa.Table, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_compactly(invent_admissions(), Path(__file__).parents[1] / "src/hdpview/demo/admissions.parquet")
+    write_compactly(invent_admissions(), Path(hdpview.demo.__file__).parent / "admissions.parquet")
