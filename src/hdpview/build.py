@@ -41,9 +41,8 @@ from hdpview.progress import Progress, silent
 from hdpview.pview import PView
 from hdpview.query.present.frames import kind_of
 from hdpview.view.data import ViewPart
-from hdpview.view.manifest import Manifest, Spending, check_writable
+from hdpview.view.manifest import Manifest, Spending, check_writable, risk_sentence
 from hdpview.view.quality import prior_quality
-from hdpview.view.risk import risk_sentence
 
 TEST_KEY_REASON = "built with a test key: anyone who knows the key can subtract the noise"
 LEARNT_SCHEMA_REASON = "the schema was drawn from the table itself"

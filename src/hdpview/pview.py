@@ -22,7 +22,7 @@ from hdpview.view.blocks import Blocks
 from hdpview.view.card import PrivacyCard, privacy_card
 from hdpview.view.data import ViewData
 from hdpview.view.diagnosis import Finding, Histogram, diagnose
-from hdpview.view.risk import risk_sentence
+from hdpview.view.manifest import risk_sentence
 
 if TYPE_CHECKING:
     from hdpview.explore.notebook import Explorer

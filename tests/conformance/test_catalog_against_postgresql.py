@@ -130,15 +130,14 @@ def test_psql_prints_the_same(both):
 
 def test_sqlalchemy_reflects_the_same(both):
     real, ours = (sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:")) for url in both.urls)
+    looks = ("pk_constraint", "foreign_keys", "indexes", "unique_constraints", "check_constraints")
     found = []
     for engine in (real, ours):
         look = sa.inspect(engine)
-        facts: list[object] = [look.get_table_names(), look.get_view_names(), look.has_table("People")]
+        facts = [look.get_table_names(), look.get_view_names(), look.has_table("People")]
         facts += [
-            look.get_pk_constraint("People"), look.get_foreign_keys("People"), look.get_indexes("People"),
-        ]  # fmt: skip
-        facts += [look.get_unique_constraints("People"), look.get_check_constraints("People")]
-        facts += [look.get_table_comment("People"), look.get_table_options("People")]
+            getattr(look, f"get_{name}")("People") for name in (*looks, "table_comment", "table_options")
+        ]
         facts += [{**column, "type": str(column["type"])} for column in look.get_columns("People")]
         found.append(facts)
         engine.dispose()

@@ -14,7 +14,7 @@ from hdpview.counts.contributions import EACH_ROW, Contributions
 from hdpview.counts.ingest import ReadOptions, read_counts
 from hdpview.counts.stream import streamed_counts
 from hdpview.spark import engine as spark_engine
-from hdpview.spark import jobs
+from hdpview.spark import session
 from hdpview.spark.counts import distributed_counts, distributed_rows
 from sparks import ONE_WORKER
 
@@ -140,7 +140,7 @@ def test_statistics_agree(limits, spark, monkeypatch):
         assert statistics_of(streamed) == here
     frame = spark.createDataFrame(table).repartition(3)
     for read, driver_bytes in ((distributed_rows, 0), (distributed_counts, 1 << 30)):
-        monkeypatch.setattr(jobs, "_BYTES_OF_SUMS", driver_bytes)
+        monkeypatch.setattr(session, "_BYTES_OF_SUMS", driver_bytes)
         with read(frame, schema, options) as spread:
             assert statistics_of(spread) == here
 

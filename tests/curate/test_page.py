@@ -208,6 +208,7 @@ def test_the_schema_file_and_the_commands_say_the_same(curator, ward, browser):
 
 
 def test_what_a_budget_buys_is_drawn(curator):
+    """Errors of the chosen budget, and of a third and three times of it, by kind of question."""
     page = curator.visit()
     describe(curator)
     page.get_by_label("Use band").uncheck()
@@ -216,17 +217,9 @@ def test_what_a_budget_buys_is_drawn(curator):
     expect(page.locator("#meaning")).to_contain_text("at most 73.1% sure")
     page.locator("#estimate").click()
     page.wait_for_selector("#picture[data-budgets='3']", timeout=120_000)
-    words = page.locator("#picture svg").text_content() or ""
-    for part in (
-        "range of one attribute",
-        "rate within a group",
-        "ε 0.33",
-        "ε 1",
-        "ε 3",
-        "records",
-        "points",
-    ):
-        assert part in words
+    words = page.locator("#picture svg").text_content()
+    kinds = ("range of one attribute", "rate within a group", "records", "points")
+    assert all(part in words for part in (*kinds, "ε 0.33", "ε 1", "ε 3"))
 
 
 def test_a_reload_a_restart_and_a_second_tab(curator, ward, browser):

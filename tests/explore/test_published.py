@@ -53,6 +53,7 @@ def _expected(view: PView, filters: list[str]) -> np.ndarray[Any, Any]:
 
 def test_counts_equal_pythons(reader, hospital):
     filters = random_filters(hospital.schema, N_FILTERS, seed=18)
+    filters += [f"admitted {sign} DATE '2021-03-31'" for sign in ("=", "<>", "<=", ">", "<", ">=")]
     _close(reader.page.evaluate(_COUNTS, filters), _expected(hospital, filters))
 
 

@@ -27,7 +27,7 @@ from hdpview.explore.postgres import PostgresServer, ServerSettings, client_sess
 from hdpview.explore.postgres.answerer import AnswerOptions
 from hdpview.explore.postgres.catalog.catalogue import CatalogEngine
 from hdpview.explore.postgres.listener import ANSWERER
-from hdpview.explore.postgres.scram import Exchange, ScramError, Verifier
+from hdpview.explore.postgres.login import Exchange, ScramError, Verifier
 from hdpview.pview import PView
 from hdpview.query.evaluate.database import sandboxed_connection
 from hdpview_bench.postgres import fuzz

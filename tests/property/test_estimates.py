@@ -15,10 +15,9 @@ from hdpview.pview import PView, merge
 from hdpview.query.errors.closed import covariances, evaluate
 from hdpview.query.estimate.estimates import estimates, grid_estimates
 from hdpview.query.interval.statistics import histograms
-from hdpview.query.question.axes import code_conditions
 from hdpview.query.question.batch import pack, pack_grids
 from hdpview.query.question.boxes import intersect, subtract
-from hdpview.query.question.conditions import code_shares
+from hdpview.query.question.conditions import code_shares, of_code
 from hdpview.query.question.quantities import Part, Quantity, bin_values, count_of, cut
 from hdpview.query.question.where import boxes_of
 
@@ -131,7 +130,9 @@ def test_histograms_and_quantiles_follow_from_cells(kind, seed, where):
 @given(kinds, seeds, wheres, axes)
 def test_groups_are_those_asked_one_by_one(kind, seed, where, attributes):
     view = a_view(kind, seed)
-    conditions = [[{a: one} for one in code_conditions(SCHEMA.attributes[a])] for a in attributes]
+    conditions = [
+        [{a: of_code(SCHEMA.attributes[a], code)} for code in range(SCHEMA.sizes[a])] for a in attributes
+    ]
     cells = [{}]
     for own in conditions:
         cells = [{**cell, **box} for cell in cells for box in own]

@@ -43,6 +43,7 @@ KINDS: list[tuple[list[str], str, str, str, dict[str, Any]]] = [
     (["99%", "5%"], ",", "x", "integer", {"strip": ("%",)}),
     (["€ 9 999.99", "€ 5.00"], ",", "x", "real", {"strip": ("€",), "thousands": " "}),
     (["3 days", "12 days"], ",", "x", "integer", {"strip": ("days",)}),
+    (["3 days", "12 days"], ",", "delivery_time", "integer", {"strip": ("days",)}),
     (["3 days", "12 h"], ",", "x", "category", {}),
     (["007", "012"], ",", "x", "category", {}),
     (["yes", "no"], ",", "x", "boolean", {}),

@@ -271,13 +271,17 @@ def test_the_reference_names_every_key():
 
 def test_ranges_of_ordered_categories():
     from hdpview.errors import QueryError
-    from hdpview.query.question.conditions import between, compare
+    from hdpview.query.question.conditions import Condition, between, code_shares, compare
 
     bands = Category(name="x", values=("young", "middle", "old"), ordered=True, other="unknown")
-    assert compare(bands, ">=", "middle").codes == {1, 2}
-    assert compare(bands, "<", "middle").codes == {0}
-    assert between(bands, "young", "middle").codes == {0, 1}
-    assert compare(bands, ">", "unknown").codes == frozenset()
+    for condition, codes in (
+        (compare(bands, ">=", "middle"), [0, 1, 1, 0]),
+        (compare(bands, "<", "middle"), [1, 0, 0, 0]),
+        (between(bands, "young", "middle"), [1, 1, 0, 0]),
+        (between(bands, "middle", None), [0, 1, 1, 0]),
+    ):
+        assert code_shares(bands, condition).tolist() == codes
+    assert compare(bands, ">", "unknown") == Condition()
     assert bands.has_order
     with pytest.raises(QueryError, match="has no order"):
         compare(Category(name="x", values=("a", "b")), "<", "b")

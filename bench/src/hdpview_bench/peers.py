@@ -21,7 +21,7 @@ import numpy as np
 
 from hdpview.counts.sparse import SparseCounts, code_type
 from hdpview.errors import MethodError, unknown_name
-from hdpview_bench.rivals.records import RecordRelease
+from hdpview_bench.rivals.releases import RecordRelease
 
 DELTA = 1e-9
 _PROGRAM = Path(__file__).with_name("peer_process.py")

@@ -200,7 +200,7 @@ def _check_for_budget(data: str, schema: Schema, epsilon: str, options: dict[str
 
 def _ask_about_risk(epsilon: Fraction, options: dict[str, Any], yes: bool) -> None:
     """Ask on a terminal whether to go on with a budget that protects little."""
-    from hdpview.view.risk import risk_sentence
+    from hdpview.view.manifest import risk_sentence
 
     if epsilon > LARGE_EPSILON and sys.stdin.isatty() and not yes:
         typer.echo(risk_sentence(epsilon, options["privacy_unit"] or "row"), err=True)

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -53,6 +53,7 @@ _DAYS = (
     "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%d%b%Y", "%Y%m%d",
 )  # fmt: skip
 _DATE_FORMATS = [day + time for day in _DAYS for time in _TIMES]
+_NUMERIC = ("integer", "real")
 _EPOCHS = {"s": (10**9, 4_102_444_800), "ms": (10**12, 4_102_444_800_000)}  # from 2001 to 2100
 
 
@@ -192,7 +193,17 @@ class _Guessing:
 
     def draft(self) -> Draft:
         kinds = {name: self._kind(name, fields) for name, fields in self.columns.items()}
-        epochs = dict(self._epochs(kinds))
+        heads = {
+            name: [_plain_number(each, self.text) for each in fields] if kinds[name] in _NUMERIC else fields
+            for name, fields in self.columns.items()
+        }
+        epochs = {  # whole numbers whose name and size suggest timestamps
+            name: unit
+            for name, kind in kinds.items()
+            for unit, (low, high) in _EPOCHS.items()
+            if kind == "integer" and _EPOCH_NAMES.search(name)
+            if all(low <= int(each) <= high for each in heads[name])
+        }
         if epochs and "datetime" not in kinds.values() and len(set(epochs.values())) == 1:
             self.text = replace(self.text, epoch=next(iter(epochs.values())))
             kinds |= dict.fromkeys(epochs, "datetime")
@@ -205,21 +216,10 @@ class _Guessing:
         )
         columns = []
         for name, kind in kinds.items():
-            is_unique = _are_unique(head := self.columns[name], kind)
-            if kind in ("integer", "real"):
-                head = [_plain_number(each, self.text) for each in head]
-            suggested = suggested_fields(name, kind, head) or {}
+            is_unique = _are_unique(self.columns[name], kind)
+            suggested = suggested_fields(name, kind, heads[name]) or {}
             columns.append(DraftColumn(name, kind, suggested, self.notes.get(name, ""), is_unique))
         return Draft(tuple(columns), self.text, (remark,), questions=self.questions)
-
-    def _epochs(self, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Columns of whole numbers whose name and size suggest timestamps."""
-        for name, fields in self.columns.items():
-            if kinds[name] != "integer" or not _EPOCH_NAMES.search(name):
-                continue
-            for unit, (low, high) in _EPOCHS.items():
-                if all(low <= int(each) <= high for each in fields):
-                    yield name, unit
 
     def _kind(self, name: str, fields: Sequence[str]) -> str:
         """The type of attribute whose format fits all fields; otherwise a category."""

@@ -84,10 +84,8 @@ def learn_charged(
         later resume.
     """
     if 0 < delta < _LEAST_DELTA:
-        raise BudgetError(
-            f"Categories are learnt for a delta of {float(_LEAST_DELTA):g} or more, such as 1e-9, not "
-            f"{float(delta):g}."
-        )
+        least = f"{float(_LEAST_DELTA):g} or more, such as 1e-9"
+        raise BudgetError(f"Categories are learnt for a delta of {least}, not {float(delta):g}.")
     order = {"learn": dict(kinds), "text": text.to_dict(), "limits": repr(limits)}
     order |= {"epsilon": str(epsilon), "delta": str(delta)}
     resume = bool(ledger.unfinished(table, order)) if resume is None else resume

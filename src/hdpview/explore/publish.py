@@ -12,7 +12,6 @@ import base64
 import hashlib
 import html
 import json
-import math
 import re
 import zlib
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdpview.domain import Attribute, Category, Integer
+from hdpview.domain import Attribute, Category, Integer, Ordered
 from hdpview.explore.bundle import bundled
 from hdpview.explore.page_answers import Json, describe_schema
 from hdpview.pview import PView
@@ -32,7 +31,7 @@ from hdpview.query.bounds.noise import NoiseLaw
 from hdpview.query.errors.codes import RARE_SHARE
 from hdpview.query.errors.ends import typical_tail
 from hdpview.query.errors.kernels import MIN_ERROR_RECORDS, Piece, error_model
-from hdpview.query.question.conditions import Condition, notes_on
+from hdpview.query.question.conditions import note_beyond, note_on_other
 from hdpview.view.blocks import Blocks
 from hdpview.view.contents import SHARE_UNITS, packed
 from hdpview.view.data import ViewPart
@@ -97,17 +96,15 @@ def _axis(attribute: Attribute) -> Json:
     """Data for conditions on an attribute, besides its labels. note: on `other` and on values beyond the
     bounds.
     """
-    other = None
-    gathered = Condition(ranges=((math.inf, math.inf),))
+    other, note = None, note_beyond(attribute) if isinstance(attribute, Ordered) else None
     if isinstance(attribute, Category) and attribute.other is not None:
-        other = attribute.code_of(attribute.other)
-        gathered = Condition(codes=frozenset({other} if other is not None else ()))
+        other, note = attribute.unknown_code, note_on_other(attribute)
     return {
         "nValues": attribute.n_values,
         # True if codes stand for single whole numbers, not for bins.
         "single": isinstance(attribute, Integer) and attribute.every == 1,
         "other": other,
-        "note": next(notes_on(attribute, gathered), None),
+        "note": note,
     }
 
 

@@ -22,7 +22,7 @@ from hdpview.forecast.result import Error, Estimate
 from hdpview.methods import Method
 from hdpview.methods.protocol import delta_of
 from hdpview.progress import Progress
-from hdpview.view.risk import risk_sentence
+from hdpview.view.manifest import risk_sentence
 
 # A wanted error refers to the first of these kinds that the table has.
 _WANTED = ("range of two attributes", "range of one attribute")

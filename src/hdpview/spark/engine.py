@@ -56,19 +56,15 @@ class SparkEngine:
             raise MethodError("These cells are on this machine. Build with engine='local'.")
         decisions = PaperDecisions(parameters, counts.schema.sizes)
         growth = _Growth(counts, decisions, Top(_root(counts, key)), progress)
-        limit = _cells_per_task(counts)
+        # Blocks of more cells are grown level by level on all workers. This does not affect the view.
+        share: int = counts.exact_n_cells // counts.session.sparkContext.defaultParallelism
+        limit = min(_MOST_CELLS_PER_TASK, max(_LEAST_CELLS_PER_TASK, share))
         level = [0] if counts.exact_n_cells > limit else []
         leaves: set[int] = set()
         while level:
             level, kept = growth.cut_level(level, limit)
             leaves.update(kept)
         return growth.finish(leaves)
-
-
-def _cells_per_task(counts: DistributedCounts) -> int:
-    """Occupied cells above which a block is grown level by level on all workers. Does not affect the view."""
-    share: int = counts.exact_n_cells // counts.session.sparkContext.defaultParallelism
-    return min(_MOST_CELLS_PER_TASK, max(_LEAST_CELLS_PER_TASK, share))
 
 
 @dataclass(frozen=True)
@@ -122,11 +118,9 @@ class _Growth:
 
     def _above(self, nodes: list[int], statistics: list[ExactStatistics]) -> dict[int, ExactAbove]:
         """Cells above the mean of either side of each cut, for the blocks that need them: one pass."""
-        asked = {}
-        for node, own in zip(nodes, statistics, strict=True):
-            least_above = self.decisions.least_above(self.top.blocks[node], own)
-            if least_above is not None:
-                asked[node] = least_above
+        pairs = zip(nodes, statistics, strict=True)
+        least_of = {node: self.decisions.least_above(self.top.blocks[node], own) for node, own in pairs}
+        asked = {node: least for node, least in least_of.items() if least is not None}
         if not asked:
             return {}
         dense = list(asked)

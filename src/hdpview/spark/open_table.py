@@ -61,13 +61,8 @@ class SparkTable:
 
     def mapped(self, task: Callable[[Batches], Batches], columns: pa.Schema) -> DataFrame:
         """Apply `task` to the rows of each partition."""
-        return mapped(self.frame, task if self.read is None else partial(_chained, self.read, task), columns)
-
-
-def _chained(
-    first: Callable[[Batches], Batches], then: Callable[[Batches], Batches], rows: Batches
-) -> Batches:
-    return then(first(rows))
+        read = self.read
+        return mapped(self.frame, task if read is None else lambda pieces: task(read(pieces)), columns)
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from hdpview.view.blocks import Blocks
 from hdpview.view.data import ViewData
 from hdpview.view.diagnosis import Finding, in_brief
 from hdpview.view.file import written_whole
-from hdpview.view.manifest import Manifest
-from hdpview.view.risk import largest_belief, risk_sentence
+from hdpview.view.manifest import Manifest, largest_belief, risk_sentence
 
 # The ε that `hdpview audit --method METHOD --epsilon 1 --runs 1000` proved, with 99.9% confidence.
 AUDITED = {"mixture": 0.70, "hdpview": 0.00}

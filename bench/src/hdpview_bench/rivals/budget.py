@@ -1,4 +1,4 @@
-"""Budgets of rivals, which never build a view and so may read exact counts. Each charges and draws itself."""
+"""What rivals share. They never build a view, so they may read exact counts, charge and draw themselves."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from hdpview.counts.exact_statistics import Counts
+from hdpview.counts.sparse import SparseCounts, local_cells
+from hdpview.methods.protocol import Engine, Method, Progress, Release
 from hdpview.privacy import mechanism as door
 from hdpview.privacy.mechanism import Mechanism
 from hdpview.privacy.noise import laplace_scale
@@ -59,3 +62,28 @@ class Draws:
         draw_many(self._key, self._n_blocks_used, drawn)
         self._n_blocks_used += -(-n // _DRAWS_PER_BLOCK)
         return drawn
+
+
+class CellMethod(Method):
+    """Base class for a method that needs no engine: implement `release_cells` instead of `release`."""
+
+    def release(
+        self,
+        counts: Counts,
+        mechanism: Mechanism,
+        engine: Engine,
+        progress: Progress | None = None,
+    ) -> Release:
+        budget = Budget(mechanism)
+        return self.release_cells(local_cells(counts), budget, budget.randomness)
+
+    def release_cells(self, cells: SparseCounts, budget: Budget, randomness: Randomness) -> Release:
+        """Make the release, spending all of the budget."""
+        raise NotImplementedError
+
+
+def exact_tensor(cells: SparseCounts) -> NDArray[np.int64]:
+    """Exact counts of all cells, empty ones included, in the domain's shape."""
+    exact = np.zeros(cells.schema.sizes, dtype=np.int64)
+    exact[tuple(cells.exact_codes.T.astype(np.int64))] = cells.exact_counts
+    return exact

@@ -33,9 +33,8 @@ from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.jit import numba as nb
 from hdpview.privacy.randomness import Randomness, draw, new_stream
-from hdpview_bench.rivals.budget import Budget, noisy_vector
-from hdpview_bench.rivals.cells import CellMethod, exact_tensor
-from hdpview_bench.rivals.dense import DenseRelease
+from hdpview_bench.rivals.budget import Budget, CellMethod, exact_tensor, noisy_vector
+from hdpview_bench.rivals.releases import DenseRelease
 
 MOST_CELLS = 2**24
 

@@ -20,9 +20,8 @@ from hdpview.domain import Schema
 from hdpview.privacy.budget import exact_epsilon
 from hdpview.privacy.noise import laplace_variance
 from hdpview.privacy.randomness import Randomness
-from hdpview_bench.rivals.budget import Budget, noisy_vector
-from hdpview_bench.rivals.cells import CellMethod, exact_tensor
-from hdpview_bench.rivals.dense import DenseRelease
+from hdpview_bench.rivals.budget import Budget, CellMethod, exact_tensor, noisy_vector
+from hdpview_bench.rivals.releases import DenseRelease
 from hdpview_bench.workloads import kind_for
 
 MOST_CELLS = 2 * 10**7

@@ -33,8 +33,7 @@ from hdpview.domain import Schema
 from hdpview.errors import MethodError
 from hdpview.methods.protocol import Floats
 from hdpview.privacy.randomness import Randomness
-from hdpview_bench.rivals.budget import Budget, Draws, noisy_vector
-from hdpview_bench.rivals.cells import CellMethod
+from hdpview_bench.rivals.budget import Budget, CellMethod, Draws, noisy_vector
 from hdpview_bench.rivals.privtree_release import PrivtreeRelease, middle_of, walsh_hadamard
 
 MOST_CUT_ATTRIBUTES = 24

@@ -44,8 +44,7 @@ from hdpview.partition.cut import cut_number
 from hdpview.privacy.noise import laplace_scale
 from hdpview.privacy.randomness import Randomness, draw, new_stream
 from hdpview.view.blocks import Blocks
-from hdpview_bench.rivals.budget import Budget, noisy_vector
-from hdpview_bench.rivals.cells import CellMethod
+from hdpview_bench.rivals.budget import Budget, CellMethod, noisy_vector
 
 # numbers of the phases
 _FIRST = 0

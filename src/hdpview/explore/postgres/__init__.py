@@ -11,7 +11,7 @@ catalog/        pg_catalog, information_schema and synthetic records, answered b
 answerer        questions answered, in a child process: by a view or by the catalogue
 commands        the state of a session, and what each statement does to it (copying)
 wire            messages to and from a socket, limited in length and time
-scram, login    passwords, without either side sending one; who is let in
+login           who is let in: encryption and passwords, without either side sending one
 client_session  one client from its first message to its last, in a thread of its own
 listener        the listening socket, its limits, TLS and the child processes
 """

@@ -166,7 +166,7 @@ class Answerer:
         return columns
 
     def _starts(self, question: _Question) -> dict[int, _BinStarts]:
-        """Starts of bins, by the number of the output that shows them."""
+        """Starts of bins, by the index of the output that shows them."""
         assert question.view is not None
         known = self._bin_starts[question.view]
         shown = names.shown_attributes(question.tree, self.views[question.view].schema.names)
@@ -275,7 +275,7 @@ def _asks_for_rows(tree: exp.Expr) -> bool:
 
 
 def _rename(table: exp.Table, records: str | None) -> None:
-    """Name a table as the evaluator does, or as its synthetic records are named."""
+    """Give a table the name that the evaluator knows, or that of its synthetic records."""
     table.set("alias", names.alias_of(table))
     table.set("this", exp.to_identifier(records or "view", quoted=True))
     table.set("db", exp.to_identifier("public") if records else None)

@@ -100,7 +100,7 @@ class Session:
         self._wire.flush()
 
     def _succeeds(self, work: Callable[..., None], *arguments: Any) -> bool:
-        """Do the work. False if it failed; the client has then received the error."""
+        """Handle a message. Returns False if that failed; the client has then received the error."""
         try:
             work(*arguments)
         except HdpviewError as problem:

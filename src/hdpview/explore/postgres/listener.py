@@ -19,8 +19,8 @@ from hdpview.errors import HdpviewError
 from hdpview.explore.child import Pool
 from hdpview.explore.listening import bound_socket
 from hdpview.explore.postgres.client_session import Session
+from hdpview.explore.postgres.login import Verifier
 from hdpview.explore.postgres.names import quote_ident
-from hdpview.explore.postgres.scram import Verifier
 from hdpview.explore.postgres.wire import Wire
 from hdpview.machine import LOOPBACK_ADDRESSES
 from hdpview.pview import PView
@@ -128,7 +128,7 @@ class PostgresServer:
         return len(self._sessions) > _MOST_CONNECTIONS
 
     def cancel(self, pid: int, secret: bytes) -> None:
-        """Stop what a session waits for."""
+        """Cancel the running statement of a session."""
         session = self._sessions.get(pid)
         if session is not None:
             session.cancel(bytes(secret))

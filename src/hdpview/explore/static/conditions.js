@@ -1,12 +1,14 @@
 // Parser of simple SQL conditions, equivalent to hdpview/query/question/conditions.py.
 //
-// The condition on one attribute is { ranges, codes, null }: half-open ranges on an ordered axis or a set of
-// codes, and whether missing values satisfy it.
+// The condition on one attribute is a list of half-open ranges of places. Code c takes the places from
+// c * BIN to below (c + 1) * BIN, values beyond the bounds lie around all codes, missing ones below LOWEST.
 
 const MAX_NAMED = 3; // bins that a note names
-const SLIVER = 1e-9; // share of a bin; a value closer to an edge counts as the edge
-const GRAIN = 2 ** 36; // shares of cut bins are rounded to multiples of 1 / GRAIN, as in Python
-export const LEAST = 2 ** -20; // smallest share of a cut bin, and smallest distance from 1
+const BIN = 2 ** 36; // places per bin
+const SLIVER = 2 ** 16; // places; smallest distance of a cut from the edges of its bin
+export const LEAST = SLIVER / BIN; // the same as a share
+const LOWEST = -Number.MAX_VALUE; // where values begin
+const DAY = 86_400_000_000; // microseconds
 // Tokens: a quoted name, a string, a number, a word, or an operator.
 const KINDS = [
   /("(?:[^"]|"")*")/, /('(?:[^']|'')*')/, /(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)/,
@@ -52,10 +54,12 @@ class Reader {
     this.tokens = tokens(text);
     this.at = 0;
     this.attributes = attributes;
+    this.midnights = new Map(); // attribute -> a date that means midnight
   }
 
   whole() {
     const conditions = this.either();
+    conditions.midnights = this.midnights;
     if (this.at < this.tokens.length)
       fail(
         `Syntax error ${this.#shown()}. This page supports comparisons, BETWEEN, IN and IS NULL, joined ` +
@@ -90,9 +94,8 @@ class Reader {
     if (negated.size !== 1)
       fail("On this page, NOT negates a condition on one attribute only. Use hdpview explore for others.");
     const [[a, condition]] = negated;
-    const isNull = condition.null && !condition.ranges.length && !condition.codes.size;
-    const attribute = this.attributes[a];
-    return new Map([[a, isNull ? everything(attribute) : complement(attribute, condition)]]);
+    const isNull = condition.length === 1 && condition[0][1] <= LOWEST;
+    return new Map([[a, isNull ? EVERYTHING : complement(condition)]]);
   }
 
   simple() {
@@ -106,27 +109,35 @@ class Reader {
     if (this.#took("IS")) {
       const not = this.#took("NOT");
       this.#need("NULL");
-      const none = { ranges: [], codes: new Set(), null: attribute.nullable };
-      return new Map([[a, not ? everything(attribute) : none]]);
+      const none = attribute.nullable ? [[-Infinity, LOWEST]] : [];
+      return new Map([[a, not ? EVERYTHING : none]]);
     }
     const not = this.#took("NOT");
     let condition = null;
     if (this.#took("BETWEEN")) {
       const low = this.#literal();
       this.#need("AND");
-      condition = common(compare(attribute, ">=", low), compare(attribute, "<=", this.#literal()));
+      condition = common(this.#compare(a, ">=", low), this.#compare(a, "<=", this.#literal()));
     } else if (this.#took("IN")) {
       this.#need("(");
-      condition = compare(attribute, "=", this.#literal());
-      while (this.#took(",")) condition = union(condition, compare(attribute, "=", this.#literal()));
+      condition = this.#compare(a, "=", this.#literal());
+      while (this.#took(",")) condition = union(condition, this.#compare(a, "=", this.#literal()));
       this.#need(")");
     } else {
       const sign = ["=", "!=", "<>", "<", "<=", ">", ">="].find((each) => this.#took(each));
-      if (!sign && attribute.kind === "boolean") return new Map([[a, compare(attribute, "=", true)]]);
+      if (!sign && attribute.kind === "boolean") return new Map([[a, this.#compare(a, "=", true)]]);
       if (!sign) fail(`Write a comparison after ${attribute.name}, such as = or BETWEEN.`);
-      condition = compare(attribute, sign === "<>" ? "!=" : sign, this.#literal());
+      condition = this.#compare(a, sign === "<>" ? "!=" : sign, this.#literal());
     }
-    return new Map([[a, not ? complement(attribute, condition) : condition]]);
+    return new Map([[a, not ? complement(condition) : condition]]);
+  }
+
+  #compare(a, sign, value) {
+    const attribute = this.attributes[a];
+    // With these signs a reader may expect the whole day, so a note explains that a date means midnight.
+    const isMidnight = ["=", "<=", ">"].includes(sign) && isDate(attribute, value) && !countsDays(attribute);
+    if (isMidnight) this.midnights.set(a, value);
+    return compare(attribute, sign, value);
   }
 
   #attribute() {
@@ -166,20 +177,13 @@ class Reader {
   }
 }
 
-const everything = (attribute) => ({
-  ranges: attribute.edges ? [[-Infinity, Infinity]] : [],
-  codes: new Set(attribute.edges ? [] : Array.from({ length: attribute.nValues }, (_, i) => i)), null: false,
-});
+const EVERYTHING = [[LOWEST, Infinity]]; // all values that are not missing
 
-function complement(attribute, condition) {
-  const ends = [-Infinity, ...condition.ranges.flat(), Infinity];
-  const ranges = [];
-  if (attribute.edges)
-    for (let i = 0; i < ends.length; i += 2) if (ends[i] < ends[i + 1]) ranges.push([ends[i], ends[i + 1]]);
-  return {
-    ranges, codes: new Set([...everything(attribute).codes].filter((code) => !condition.codes.has(code))),
-    null: false,
-  };
+/** All other values that are not missing. */
+function complement(ranges) {
+  const ends = [-Infinity, ...ranges.flat(), Infinity];
+  const others = ends.flatMap((end, i) => (i % 2 ? [] : [[end, ends[i + 1]]]));
+  return common(others, EVERYTHING);
 }
 
 /** Ranges in order, without empty ones, merged where they meet. */
@@ -192,46 +196,32 @@ function tidy(ranges) {
   return merged;
 }
 
-const union = (one, other) => ({
-  ranges: tidy([...one.ranges, ...other.ranges]), codes: new Set([...one.codes, ...other.codes]),
-  null: one.null || other.null, midnight: one.midnight ?? other.midnight,
-});
-const common = (one, other) => ({
-  ranges: tidy(
-    one.ranges.flatMap(([low, high]) =>
-      other.ranges.map((range) => [Math.max(low, range[0]), Math.min(high, range[1])]),
-    ),
-  ),
-  codes: new Set([...one.codes].filter((code) => other.codes.has(code))),
-  null: one.null && other.null,
-  midnight: one.midnight ?? other.midnight,
-});
+const union = (one, other) => tidy([...one, ...other]);
+const common = (one, other) =>
+  tidy(
+    one.flatMap(([low, high]) => other.map((range) => [Math.max(low, range[0]), Math.min(high, range[1])])),
+  );
+
+/** The range of one code. The outer bins also count all values beyond them. */
+const ofCode = ({ nValues }, code) => [
+  code ? code * BIN : LOWEST, code + 1 < nValues ? (code + 1) * BIN : Infinity,
+];
 
 function compare(attribute, sign, value) {
-  if (!attribute.edges) {
-    if (!["=", "!="].includes(sign))
-      fail(
-        `'${attribute.name}' has no order, so ${sign} has no meaning for it. Use = or IN with its values.`,
-      );
-    const condition = { ranges: [], codes: new Set([codeOf(attribute, value)]), null: false };
-    return sign === "=" ? condition : complement(attribute, condition);
-  }
+  const isSingle = ["=", "!="].includes(sign);
+  if (!attribute.edges && !isSingle)
+    fail(
+      `'${attribute.name}' has no order, so ${sign} has no meaning for it. Use = or IN with its values.`,
+    );
   const [at, after] = places(attribute, value);
-  const range = {
-    "=": [at, after], "<": [-Infinity, at], "<=": [-Infinity, after], ">": [after, Infinity],
-    ">=": [at, Infinity],
-  }[sign];
-  if (attribute.kind === "real" && ["=", "!="].includes(sign))
+  if (attribute.kind === "real" && isSingle)
     fail(
       `'${attribute.name}' is a real number counted in bins, so a single value cannot be counted. Use a ` +
         "range, with BETWEEN.",
     );
-  const apart = [[-Infinity, at], [after, Infinity]];
-  return {
-    ranges: tidy(sign === "!=" ? apart : [range]), codes: new Set(), null: false,
-    // With these signs a reader may expect the whole day, so a note explains that a date means midnight.
-    midnight: ["=", "<=", ">"].includes(sign) && isDate(attribute, value) ? String(value) : undefined,
-  };
+  const start = { ">": after, "<": LOWEST, "<=": LOWEST }[sign] ?? at;
+  const ranges = tidy([[start, { "<": at, ">": Infinity, ">=": Infinity }[sign] ?? after]]);
+  return sign === "!=" ? complement(ranges) : ranges;
 }
 
 function codeOf(attribute, value) {
@@ -245,14 +235,33 @@ function codeOf(attribute, value) {
   return code >= 0 ? code : fail(`Unknown value '${value}' of '${attribute.name}'.`);
 }
 
-/** Start of the values >= a literal, and start of the values > it, on the axis of the attribute. */
+/** The places from which values are >= a literal, and > it. */
 function places(attribute, value) {
+  if (!attribute.edges) return ofCode(attribute, codeOf(attribute, value));
   const at = attribute.kind === "datetime" ? microseconds(attribute, value) : value;
   if (typeof at !== "number") fail(`'${attribute.name}' is compared with a number, not with '${value}'.`);
-  if (attribute.kind !== "real") return [Math.ceil(at), Math.floor(at) + 1];
-  return [at === attribute.edges.at(-1) ? next(at, -1) : at, next(at, 1)];
+  if (attribute.kind === "real") {
+    const top = attribute.nValues * BIN;
+    if (at === attribute.edges.at(-1)) return [top - SLIVER, top + 1];
+    const place = placeOf(attribute, at);
+    return [place, 0 <= place && place < top ? place + SLIVER : place];
+  }
+  const place = placeOf(attribute, Math.ceil(at));
+  if (at !== Math.floor(at)) return [place, place];
+  const step = isDate(attribute, value) && countsDays(attribute) ? DAY : 1;
+  return [place, Math.max(placeOf(attribute, at + step), place + 1)];
 }
 
+function placeOf({ edges, nValues }, position) {
+  if (position < edges[0]) return position - edges[0];
+  if (position >= edges.at(-1)) return nValues * BIN + (position - edges.at(-1));
+  const i = edges.findLastIndex((edge) => edge <= position);
+  const inside = Math.round(((position - edges[i]) / (edges[i + 1] - edges[i])) * BIN);
+  const isCut = position > edges[i];
+  return i * BIN + (isCut ? Math.min(Math.max(inside, SLIVER), BIN - 2 * SLIVER) : 0);
+}
+
+const countsDays = ({ kind, edges }) => kind === "datetime" && edges.every((edge) => edge % DAY === 0);
 const isDate = ({ kind }, value) => kind === "datetime" && /^\d{4}-\d\d-\d\d$/.test(value);
 
 function microseconds(attribute, value) {
@@ -265,89 +274,65 @@ function microseconds(attribute, value) {
   );
 }
 
-/** The neighbouring double above or below. */
-function next(x, direction) {
-  if (x === 0) return direction * Number.MIN_VALUE;
-  const view = new DataView(new ArrayBuffer(8));
-  view.setFloat64(0, x);
-  view.setBigInt64(0, view.getBigInt64(0) + (x > 0 === direction > 0 ? 1n : -1n));
-  return view.getFloat64(0);
-}
-
 /** Share of each code that satisfies a condition: 1, 0, or the fraction of a bin that it cuts. */
-export function shares(attribute, condition) {
-  const share = new Float64Array(attribute.size + 1);
-  const cut = new Set();
-  for (const code of condition.codes) share[code] = 1;
-  for (const [start, end] of condition.ranges) {
-    const [i, belowStart, cutsStart] = binOf(attribute, start);
-    const [j, belowEnd, cutsEnd] = binOf(attribute, end);
+export function shares({ nValues, size }, ranges) {
+  const share = new Float64Array(nValues + 1);
+  for (const range of ranges) {
+    const [start, end] = range.map((place) => Math.min(Math.max(place, 0), nValues * BIN));
+    const [i, j] = [Math.floor(start / BIN), Math.floor(end / BIN)];
     for (let code = i; code < j; code++) share[code] += 1;
-    share[i] -= belowStart;
-    share[j] += belowEnd;
-    if (cutsStart) cut.add(i);
-    if (cutsEnd) cut.add(j);
+    share[i] -= start / BIN - i;
+    share[j] += end / BIN - j;
   }
-  for (const i of cut)
-    if (i < attribute.size)
-      share[i] = Math.round(Math.min(Math.max(share[i], LEAST), 1 - LEAST) * GRAIN) / GRAIN;
-  if (condition.null && attribute.nullable) share[attribute.nValues] = 1;
-  const whole = share.slice(0, attribute.size);
-  whole.condition = JSON.stringify([condition.ranges.flat().map(String), condition.null]);
+  share[nValues] = Number(isMissing(ranges));
+  const whole = share.slice(0, size);
+  whole.condition = JSON.stringify(ranges.flat().map(String));
   return whole;
 }
 
-/** The bin of a value, the share of the bin below the value, and whether the value cuts the bin. */
-function binOf({ edges, nValues }, place) {
-  let low = 0;
-  let high = edges.length; // the first edge above the value lies in [low, high]
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (edges[middle] <= place) low = middle + 1;
-    else high = middle;
-  }
-  const i = low - 1;
-  return i < 0 || i >= nValues
-    ? [Math.max(i, 0), 0, false]
-    : [i, (place - edges[i]) / (edges[i + 1] - edges[i]), place > edges[i]];
-}
+/** Whether missing values satisfy a condition. */
+export const isMissing = (ranges) => ranges.length > 0 && ranges[0][0] < LOWEST;
 
 /**
  * The widest (isUpper) or narrowest conditions that records in the same bins can satisfy. Values beyond the
  * bounds lie in the outer bins, so the widest condition includes a bin that a range touches.
  */
 export function reaching(asked, attributes, isUpper) {
-  return new Map([...asked].map(([a, condition]) => {
-    const ranges = condition.ranges.map((each) => reached(attributes[a], each, isUpper));
-    return [a, { ...condition, ranges: attributes[a].edges ? tidy(ranges) : [] }];
-  }));
+  return new Map([...asked].map(([a, ranges]) => [
+    a, tidy(ranges.map((each) => reached(attributes[a].nValues, each, isUpper))),
+  ]));
 }
 
-function reached(attribute, [start, end], isUpper) {
-  const { edges, nValues } = attribute;
-  const [low, high] = [edges[0], edges.at(-1)];
-  const [[i, below, cutsStart], [j, belowEnd, cutsEnd]] = [binOf(attribute, start), binOf(attribute, end)];
-  if (start >= high) return isUpper ? edges.slice(-2) : [start, end];
-  if (end <= low) return isUpper ? edges.slice(0, 2) : [start, end];
-  if (i === j && i < nValues && (cutsStart || cutsEnd)) return isUpper ? [edges[i], edges[i + 1]] : [0, 0];
-  const besideEdge = (cuts, share) => cuts && Math.min(share, 1 - share) < SLIVER;
-  const least = besideEdge(cutsStart, below) ? edges[isUpper ? i : i + 1] : start;
-  return [least, besideEdge(cutsEnd, belowEnd) ? edges[isUpper ? j + 1 : j] : end];
+const isBeyond = (n, [start, end]) => start >= n * BIN || (LOWEST < end && end <= 0);
+
+function reached(n, [start, end], isUpper) {
+  if (end <= LOWEST) return [start, end];
+  if (isBeyond(n, [start, end])) {
+    const code = end <= 0 ? 0 : n - 1;
+    return isUpper ? [Math.min(start, code * BIN), Math.max(end, (code + 1) * BIN)] : [start, end];
+  }
+  const [from, to] = [Math.max(start, 0), Math.min(end, n * BIN) - 1];
+  const [first, last] = [Math.floor(from / BIN), Math.floor(to / BIN)];
+  if (first === last && (from % BIN || to % BIN < BIN - 1))
+    return isUpper ? [Math.min(start, first * BIN), Math.max(end, (first + 1) * BIN)] : [0, 0];
+  const besideEdge = (place) => place % BIN && Math.min(place % BIN, BIN - (place % BIN)) <= 2 * SLIVER;
+  return [
+    besideEdge(from) ? (isUpper ? first : first + 1) * BIN : start,
+    besideEdge(to + 1) ? (isUpper ? last + 1 : last) * BIN : end,
+  ];
 }
 
 /** Notes on conditions that ask for values beyond the bounds or “other”, cut bins or name midnight. */
 export function notes(asked, attributes) {
-  return [...asked].flatMap(([a, { ranges, codes, midnight }]) => {
-    const { name, edges, note, other, labels } = attributes[a];
-    const meets = edges
-      ? ranges.some(([start, end]) => start >= edges.at(-1) || end <= edges[0])
-      : other !== null && codes.size === 1 && codes.has(other);
-    const cut = edges ? [...new Set(ranges.flat().map((place) => cutBin(attributes[a], place)))] : [];
-    const bins = cut.filter((bin) => bin !== null).sort((x, y) => x - y);
+  return [...asked].flatMap(([a, ranges]) => {
+    const { name, nValues, note, other, labels } = attributes[a];
+    const isOther = other !== null && String(ranges) === String(ofCode(attributes[a], other));
+    const bins = [...shares(attributes[a], ranges).entries()].filter(([, share]) => share % 1);
     const more = bins.length > MAX_NAMED ? ` and ${bins.length - MAX_NAMED} more` : "";
-    const shown = bins.slice(0, MAX_NAMED).map((bin) => labels[bin]).join(", ");
+    const shown = bins.slice(0, MAX_NAMED).map(([bin]) => labels[bin]).join(", ");
+    const midnight = asked.midnights?.get(a);
     return [
-      meets ? note : null,
+      isOther || ranges.some((each) => isBeyond(nValues, each)) ? note : null,
       bins.length
         ? `The condition cuts bins of ${name} (${shown}${more}); the view has one count per bin, so the ` +
           "interval allows for uneven halves. Whole bins have narrower intervals."
@@ -355,11 +340,4 @@ export function notes(asked, attributes) {
       midnight ? `'${midnight}' means midnight at the start of that day.` : null,
     ].filter(Boolean);
   });
-}
-
-/** The bin that a value cuts, or null. */
-function cutBin(attribute, place) {
-  if (!Number.isFinite(place) || place >= attribute.edges.at(-1)) return null;
-  const [bin, , isInside] = binOf(attribute, place);
-  return isInside ? bin : null;
 }

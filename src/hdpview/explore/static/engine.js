@@ -49,8 +49,7 @@ export class Engine {
   /** The box of a condition, and its widest and narrowest boxes given that values are binned. */
   #boxes(where) {
     const asked = read(where, this.attributes);
-    const ranges = (each) =>
-      JSON.stringify([...each.values()].map((condition) => condition.ranges.flat().map(String)));
+    const ranges = (each) => String([...each.values()]);
     const box = this.#box(asked);
     const [sure, wide] = [false, true].map((isUpper) => {
       const other = reaching(asked, this.attributes, isUpper);

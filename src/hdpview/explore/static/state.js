@@ -1,7 +1,7 @@
 // The filter: a range of bins or a set of codes per attribute, and custom SQL. Converts it to SQL, words and
 // links, and back.
 
-import { read } from "./conditions.js";
+import { isMissing, read, shares } from "./conditions.js";
 import { bound } from "./parts.js";
 
 /** An edge of a bin as an SQL literal. */
@@ -57,7 +57,7 @@ export function inWords({ name, labels }, { range, missing, codes }) {
 /** An attribute in the form that conditions.js reads: with raw labels and the number of values. */
 const axisOf = (attribute) => ({
   ...attribute, labels: attribute.rawLabels ?? attribute.labels,
-  nValues: attribute.labels.length - Number(attribute.nullable),
+  nValues: attribute.labels.length - Number(attribute.nullable), size: attribute.labels.length,
 });
 
 /** The chart filters equivalent to a condition, or null if there are none. */
@@ -73,21 +73,16 @@ function asFilters(text, attributes) {
   return filters.length && filters.every(([, filter]) => filter) ? Object.fromEntries(filters) : null;
 }
 
-function asFilter({ edges, nValues, nullable, kind }, { ranges, codes, null: missing }) {
-  if (!edges) {
-    const all = [...codes, ...(missing && nullable ? [nValues] : [])].sort((x, y) => x - y);
-    return all.length ? { codes: all } : null;
-  }
-  const none = missing ? { missing: true } : {};
-  if (!ranges.length) return missing ? none : null;
-  const [[start, end]] = ranges;
-  const first = start <= edges[0] ? 0 : edges.indexOf(start);
-  const isLast = end >= edges.at(-1) || (kind !== "real" && end === Infinity);
-  const last = isLast ? nValues - 1 : edges.indexOf(end) - 1;
-  const isInside = end > edges[0] && start < edges.at(-1);
-  return ranges.length === 1 && isInside && first >= 0 && last >= first
-    ? { range: [first, last], ...none }
-    : null;
+function asFilter(axis, ranges) {
+  const share = shares(axis, ranges);
+  const codes = [...share.keys()].filter((code) => share[code] === 1);
+  if (share.some((value) => value % 1) || !codes.length) return null;
+  if (!axis.edges) return { codes };
+  const values = codes.filter((code) => code < axis.nValues);
+  const none = isMissing(ranges) ? { missing: true } : {};
+  if (!values.length) return none;
+  const [first, last] = [values[0], values.at(-1)];
+  return last - first === values.length - 1 ? { range: [first, last], ...none } : null;
 }
 
 /** The filter on codes first to last, inclusive. On an ordered attribute, missing is only selected alone. */

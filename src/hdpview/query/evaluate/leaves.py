@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from sqlglot import exp
 
 from hdpview.domain import Attribute, Category, Ordered
@@ -22,7 +21,7 @@ from hdpview.query.evaluate.allowed import check
 from hdpview.query.evaluate.database import complaint, lock, point_type, points_of, sandboxed_connection
 from hdpview.query.evaluate.deadline import TOO_LONG, Expired, deadline
 from hdpview.query.evaluate.expressions import UNDECLARED, far_beyond, looks_inside_days, shown
-from hdpview.query.question.conditions import Condition
+from hdpview.query.question.conditions import BIN, LOWEST, Condition, missing
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,8 +39,7 @@ def constant(node: exp.Expr) -> Any:
 def condition_on(attribute: Attribute, node: exp.Expr, negated: bool) -> Condition:
     """The values of an attribute for which an expression about it is true, or false if negated."""
     fine = looks_inside_days(node)
-    points = points_of(attribute, fine)
-    values = points.value
+    points, values = points_of(attribute, fine), points_of(attribute, fine).value
     other = attribute.unknown_code if isinstance(attribute, Category) and attribute.other else None
     if other is not None:
         values = pa.array([UNDECLARED if i == other else v for i, v in enumerate(values.to_pylist())])
@@ -56,31 +54,18 @@ def condition_on(attribute: Attribute, node: exp.Expr, negated: bool) -> Conditi
         {"i": np.arange(len(values)), "x": values},
     )
     holds = np.array(listed, dtype=bool)
-    null = attribute.nullable and bool(holds[np.searchsorted(points.code, attribute.n_values)])
-    if isinstance(attribute, Ordered):
-        known = (points.share > 0) & (points.code < attribute.n_values)
-        inside = holds[: len(points.code)][known]
-        ranges = _ranges(attribute, points.code[known], points.value.filter(pa.array(known)), inside, holds)
-        return Condition(ranges, null=null)
-    codes = frozenset(np.flatnonzero(holds[: attribute.n_values]).tolist())
-    return Condition((), codes, null, frozenset(() if other is None else {other}))
-
-
-def _ranges(
-    attribute: Ordered, code: NDArray[np.int64], value: pa.Array, inside: NDArray[np.bool_], holds: Any
-) -> tuple[tuple[float, float], ...]:
-    """Runs of points where a condition holds, including values beyond the bounds on either side."""
-    edges = attribute.edges
-    if attribute.whole:
-        starts = value.cast(pa.int64()).to_numpy()
-    else:
-        first = np.searchsorted(code, np.arange(attribute.n_values + 1))
-        place = (np.arange(len(code)) - first[code]) / np.diff(first)[code]
-        starts = edges[code] + (edges[code + 1] - edges[code]) * place
-    ends = [-math.inf, *starts.tolist(), edges[-1].item(), math.inf]
-    ends[1] = edges[0].item()
-    changes = np.flatnonzero(np.diff([False, holds[-2], *inside, holds[-1], False])).tolist()
-    return tuple((ends[i], ends[j]) for i, j in zip(changes[::2], changes[1::2], strict=True))
+    known = (points.share > 0) & (points.code < attribute.n_values)
+    inside, code = holds[: len(known)][known], points.code[known]
+    # Runs of points where the test holds, including values beyond the bounds on either side.
+    low, high = holds[-2:] if isinstance(attribute, Ordered) else inside[[0, -1]]
+    place = (np.arange(len(code)) - np.searchsorted(code, code)) / np.bincount(code)[code]
+    starts = code * BIN + np.rint(place * BIN).astype(np.int64)
+    ends = [LOWEST, *starts.tolist(), attribute.n_values * BIN, math.inf]
+    changes = np.flatnonzero(np.diff([False, low, *inside, high, False])).tolist()
+    ranges = [(ends[i], ends[j]) for i, j in zip(changes[::2], changes[1::2], strict=True)]
+    condition = Condition(tuple(ranges), other)
+    has_null = attribute.nullable and holds[np.searchsorted(points.code, attribute.n_values)]
+    return condition | missing(attribute) if has_null else condition
 
 
 @lru_cache(maxsize=1)

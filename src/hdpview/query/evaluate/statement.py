@@ -323,7 +323,11 @@ class Statement:
             sign = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}[node.key]
             is_left = isinstance(node.this.unnest(), exp.Column)
             kept = conditions.compare(attribute, sign if is_left else MIRRORED[sign], texts[0].this)
-        listed: list[exp.Expr] = [exp.Literal.string(attribute.values[code]) for code in sorted(kept.codes)]
+        listed: list[exp.Expr] = [
+            exp.Literal.string(value)
+            for value, share in zip(attribute.values, conditions.code_shares(attribute, kept), strict=False)
+            if share
+        ]
         node.replace(exp.In(this=column.copy(), expressions=listed or [exp.Null()]))
 
     def bin_of(self, key: exp.Expr) -> exp.Expr:

@@ -21,8 +21,8 @@ from hdpview.query.evaluate.quantiles import quantiles
 from hdpview.query.evaluate.run import run
 from hdpview.query.interval.answers import QueryOptions
 from hdpview.query.interval.statistics import Statistic, check_options
-from hdpview.query.question import conditions
 from hdpview.query.question.boxes import Box, intersect
+from hdpview.query.question.conditions import EVERYTHING
 from hdpview.query.question.quantities import Part, Values, count_of
 from hdpview.query.question.where import Where, attribute_number, boxes_of, tree_of
 from hdpview.view.data import ViewData
@@ -104,7 +104,7 @@ def quantile(
         raise QueryError(
             f"Quantiles need a numeric or datetime attribute; {name!r} is of type {attribute.kind}."
         )
-    boxes = intersect(boxes_of(where, view.schema), [{a: conditions.everything(attribute)}])
+    boxes = intersect(boxes_of(where, view.schema), [{a: EVERYTHING}])
     estimate = np.nan
     if boxes:
         histogram = grid_estimates(view, count_of(boxes), [a])

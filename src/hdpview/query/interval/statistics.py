@@ -33,10 +33,10 @@ from hdpview.query.interval.answers import (
     check_kinds,
 )
 from hdpview.query.interval.groups import Groups
-from hdpview.query.question import conditions
 from hdpview.query.question.axes import BinLabel, attribute_axis
 from hdpview.query.question.batch import pack
 from hdpview.query.question.boxes import intersect
+from hdpview.query.question.conditions import EVERYTHING
 from hdpview.query.question.quantities import Part, Quantity, bin_values, count_of, cut
 from hdpview.query.question.where import Where, attribute_number, boxes_of
 from hdpview.view.data import ViewData
@@ -172,7 +172,7 @@ def mean(view: ViewData, name: str, where: Where = None, **how: Unpack[QueryOpti
     a = attribute_number(name, view.schema)
     attribute = view.schema.attributes[a]
     values = bin_values(attribute, a)
-    known = intersect(boxes_of(where, view.schema), [{a: conditions.everything(attribute)}])
+    known = intersect(boxes_of(where, view.schema), [{a: EVERYTHING}])
     sums = [Part(box, (values,)) for box in known]
     limits = float(values.least.min()), float(values.greatest.max())
     return _ratio(view, "mean", (sums, count_of(known)), limits, how, isinstance(attribute, Datetime))

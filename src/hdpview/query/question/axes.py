@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Self
 
-from hdpview.domain import Attribute, Datetime, Integer, Ordered, Schema, calendar
-from hdpview.query.question import conditions
+from hdpview.domain import Attribute, Datetime, Integer, Schema, calendar
 from hdpview.query.question.boxes import Box
-from hdpview.query.question.conditions import Condition
+from hdpview.query.question.conditions import of_code
 
 
 class BinLabel(str):
@@ -50,7 +47,11 @@ def attribute_axis(schema: Schema, a: int) -> Axis:
 
 @lru_cache(maxsize=256)
 def _axis_of(attribute: Attribute, a: int) -> Axis:
-    return Axis(tuple(code_keys(attribute)), tuple([{a: one}] for one in code_conditions(attribute)), a)
+    return Axis(
+        tuple(code_keys(attribute)),
+        tuple([{a: of_code(attribute, code)}] for code in range(attribute.size)),
+        a,
+    )
 
 
 def code_keys(attribute: Attribute) -> list[Any]:
@@ -69,13 +70,3 @@ def code_keys(attribute: Attribute) -> list[Any]:
     else:
         keys = [BinLabel(text, place) for place, text in enumerate(attribute.value_labels())]
     return keys + [None] * attribute.nullable
-
-
-def code_conditions(attribute: Attribute) -> list[Condition]:
-    """Per code, the condition that only this code satisfies. The outer bins hold all values beyond them."""
-    if isinstance(attribute, Ordered):
-        edges = [-math.inf, *attribute.edges.tolist()[1:-1], math.inf]
-        bins = [Condition(ranges=(ends,)) for ends in itertools.pairwise(edges)]
-    else:
-        bins = [Condition(codes=frozenset({code})) for code in range(attribute.n_values)]
-    return bins + ([conditions.missing(attribute)] if attribute.nullable else [])

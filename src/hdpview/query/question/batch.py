@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hdpview.domain import Attribute, Schema
 from hdpview.domain.table_shapes import CodeBoxes
 from hdpview.errors import QueryError
-from hdpview.query.question.conditions import Condition, shares_of
+from hdpview.query.question.conditions import ANYTHING, shares_of
 from hdpview.query.question.quantities import Function, Quantity
 
 Floats = NDArray[np.float64]
@@ -251,8 +251,7 @@ def pack_boxes(boxes: CodeBoxes, sizes: Sequence[int]) -> Batch:
 
 def _tabulated(attribute: Attribute, functions: Sequence[Function]) -> tuple[Functions, Flags]:
     """Functions of an attribute's codes, and whether each is 1 everywhere."""
-    anything = Condition(((-math.inf, math.inf),), frozenset(range(attribute.n_values)), attribute.nullable)
-    share = shares_of(attribute, [condition or anything for condition, _ in functions])
+    share = shares_of(attribute, [ANYTHING if condition is None else condition for condition, _ in functions])
     is_one = (share == 1.0).all(axis=1)
     value = spread = None
     if any(own for _, own in functions):

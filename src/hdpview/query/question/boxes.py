@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hdpview.domain import Attribute, Schema
+from hdpview.domain import Schema
 from hdpview.errors import QueryError
 from hdpview.query.question import conditions
-from hdpview.query.question.conditions import Condition, complement
+from hdpview.query.question.conditions import Condition
 
 Box = Mapping[int, Condition]  # attribute number → condition
 MAX_BOXES = 4_096  # maximum number of boxes of one question
 _MAX_STEPS = 500_000  # maximum number of comparisons of two boxes for one OR: a second or two
 _MAX_MERGED_PIECES = 8  # with more pieces, none is compared with earlier boxes
-
-
-def rest(attribute: Attribute, condition: Condition) -> Condition:
-    """All values that do not satisfy a condition, missing ones included: the complement as a set."""
-    others = complement(attribute, condition)
-    return others._replace(null=attribute.nullable and not condition.null)
 
 
 def reaching(boxes: Sequence[Box], schema: Schema, upper: bool) -> list[Box] | None:
@@ -49,7 +43,7 @@ def is_empty(box: Box) -> bool:
     """Whether no value satisfies one of the conditions."""
     # A plain loop is faster than any() for many thousands of boxes.
     for condition in box.values():  # noqa: SIM110
-        if not any(condition):
+        if not condition:
             return True
     return False
 
@@ -105,12 +99,12 @@ def subtract(boxes: Sequence[Box], taken: Sequence[Box], schema: Schema) -> list
 
 def _without(box: Box, taken: Box, schema: Schema) -> list[Box]:
     """`box` without `taken`: split off the part outside `taken`, one attribute at a time."""
-    if not all(box[a].meets(condition) for a, condition in taken.items() if a in box):
+    if not all((box[a] & condition).ranges for a, condition in taken.items() if a in box):
         return [box]
     pieces: list[Box] = []
     inside: Box = box
     for a, condition in taken.items():
-        pieces += intersect([inside], [{a: rest(schema.attributes[a], condition)}])
+        pieces += intersect([inside], [{a: conditions.rest(schema.attributes[a], condition)}])
         inside = intersect([inside], [{a: condition}])[0]
     return pieces
 

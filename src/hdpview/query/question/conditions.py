@@ -1,14 +1,16 @@
-"""Conditions on one attribute: sets of its values, in the data's own units.
+"""Conditions on one attribute: sets of its values, as ranges of places.
 
-An ordered attribute's values are half-open ranges on its axis, so that conditions can be intersected, united
-and negated exactly, before bins matter; any other attribute's values are a set of codes. Missing values
-belong to neither, as in SQL: they satisfy only `IS NULL`.
+Places are numbers in code order: code c takes the places from c · BIN to below (c + 1) · BIN, and a value
+inside a bin has the place at its fraction of the bin. So conditions on any type are intersected, united and
+negated in one way, exactly, before bins matter. Values beyond the schema's bounds lie below 0 or from
+n_values · BIN on. Missing values lie below all others; as in SQL, only `IS NULL` finds them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -20,202 +22,190 @@ from hdpview.domain.calendar import MICROSECONDS_PER_DAY, is_whole_day
 from hdpview.errors import QueryError, quoted, unknown_name
 
 Floats = NDArray[np.float64]
-Range = tuple[float, float]  # half-open: low ≤ x < high; whole numbers stay whole
+Range = tuple[float, float]  # half-open: low ≤ place < high; places inside the bounds are whole numbers
 
-# Fractions of bins are multiples of 1/_GRAIN, so that sums over all 2^16 codes of an attribute are exact.
-_GRAIN = 2.0**36
+# Places per bin. Shares of bins are multiples of its inverse, so that sums over all 2^16 codes are exact.
+BIN = 2**36
+# Minimum distance in places of a cut from the edges of its bin, because all records may lie on either side.
+# Between a value at an edge and those after it, as of SQL's <= and >, it is the distance itself.
+SLIVER = 2**16
+LEAST_SHARE = SLIVER / BIN
+# Where values begin; all places below are of missing values.
+LOWEST = -sys.float_info.max
 # Maximum bits of a whole number that is compared as text; Python does not print much longer ones.
 _MOST_BITS = 10_000
 # Maximum number of bins that a note names.
 _MOST_NAMED_BINS = 3
-# A point less than this fraction of a bin from an edge counts as the edge, as after SQL's <= and >.
-_SLIVER = 1e-9
-# Minimum share on either side of a cut through a bin, because all records may lie there.
-LEAST_SHARE = 2.0**-20
 
 
 class Condition(NamedTuple):
     """A set of values of one attribute. A named tuple: questions make and compare many thousands of them.
 
-    ranges: for ordered attributes; codes: for the others; null: whether missing values belong to it.
-    open: codes of which only some records may belong; estimates count them by `codes`.
+    ranges: of places, rising, without overlap or empty ones.
+    open: a code of which only some records may belong; estimates count it as `ranges` say.
     """
 
     ranges: tuple[Range, ...] = ()
-    codes: frozenset[int] = frozenset()
-    null: bool = False
-    open: frozenset[int] = frozenset()
+    open: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges) or self.open is not None
 
     def __and__(self, other: Condition) -> Condition:
-        both = (self.codes | self.open) & (other.codes | other.open)
-        return Condition(
-            _common(self.ranges, other.ranges),
-            self.codes & other.codes,
-            self.null and other.null,
-            both & (self.open | other.open),
-        )
+        common: list[Range] = []
+        left, right, i, j = self.ranges, other.ranges, 0, 0
+        while i < len(left) and j < len(right):
+            low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+            if low < high:
+                common.append((low, high))
+            if left[i][1] < right[j][1]:
+                i += 1
+            else:
+                j += 1
+        code = other.open if self.open is None else self.open
+        is_open = code is not None and self._may_hold(code) and other._may_hold(code)
+        return Condition(tuple(common), code if is_open else None)
 
     def __or__(self, other: Condition) -> Condition:
-        certain = (self.codes - self.open) | (other.codes - other.open)
-        return Condition(
-            _tidy((*self.ranges, *other.ranges)),
-            self.codes | other.codes,
-            self.null or other.null,
-            (self.open | other.open) - certain,
-        )
+        return ~(~self & ~other)
 
-    def meets(self, other: Condition) -> bool:
-        """Whether any value satisfies both."""
-        if (self.null and other.null) or not self.codes.isdisjoint(other.codes):
-            return True
-        if (
-            not self.ranges
-            or not other.ranges
-            or self.ranges[-1][1] <= other.ranges[0][0]
-            or other.ranges[-1][1] <= self.ranges[0][0]
-        ):
-            return False
-        return bool(_common(self.ranges, other.ranges))
+    def __invert__(self) -> Condition:
+        """All other values, missing ones included."""
+        ends = [-math.inf, *(end for pair in self.ranges for end in pair), math.inf]
+        pairs = zip(ends[0::2], ends[1::2], strict=True)
+        return Condition(tuple(pair for pair in pairs if pair[0] < pair[1]), self.open)
+
+    def _may_hold(self, code: int) -> bool:
+        return code == self.open or any(low <= code * BIN < high for low, high in self.ranges)
 
 
-def _tidy(ranges: Any) -> tuple[Range, ...]:
-    """Sorted ranges without overlap and without empty ones."""
-    merged: list[Range] = []
-    for low, high in sorted(r for r in ranges if r[0] < r[1]):
-        if merged and low <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-        else:
-            merged.append((low, high))
-    return tuple(merged)
-
-
-def _common(left: tuple[Range, ...], right: tuple[Range, ...]) -> tuple[Range, ...]:
-    """The intersection of two tidy lists of ranges, in one pass."""
-    common: list[Range] = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
-        if low < high:
-            common.append((low, high))
-        if left[i][1] < right[j][1]:
-            i += 1
-        else:
-            j += 1
-    return tuple(common)
-
-
-def everything(attribute: Attribute) -> Condition:
-    """All values that are not missing."""
-    if isinstance(attribute, Ordered):
-        return Condition(ranges=((-math.inf, math.inf),))
-    return Condition(codes=frozenset(range(attribute.n_values)))
+ANYTHING = Condition(((-math.inf, math.inf),))
+EVERYTHING = Condition(((LOWEST, math.inf),))  # all values that are not missing
 
 
 def missing(attribute: Attribute) -> Condition:
     """Missing values: nothing if they have no code, because the schema counts them elsewhere."""
-    return Condition(null=attribute.nullable)
+    return Condition(((-math.inf, LOWEST),)) if attribute.nullable else Condition()
 
 
-def complement(attribute: Attribute, condition: Condition) -> Condition:
-    """All other values that are not missing. (A negated `IS NULL` is `everything`; a negated comparison never
-    finds nulls.)
-    """
-    if isinstance(attribute, Ordered):
-        ends = [-math.inf, *(end for pair in condition.ranges for end in pair), math.inf]
-        return Condition(ranges=_tidy(zip(ends[0::2], ends[1::2], strict=True)), null=False)
-    codes = frozenset(range(attribute.n_values)) - condition.codes
-    return Condition(codes=codes, open=condition.open)
+def complement(condition: Condition) -> Condition:
+    """All other values that are not missing."""
+    return ~condition & EVERYTHING
 
 
-def compare(attribute: Attribute, operator: str, value: Any) -> Condition:
-    """`attribute operator value` with operator one of = != < <= > >=."""
-    if isinstance(attribute, Ordered):
-        return _compare_ordered(attribute, operator, value)
-    if operator not in ("=", "!="):
-        return _compare_categories(attribute, operator, value)
-    code = _code(attribute, value)
-    condition = Condition(codes=frozenset() if code is None else frozenset({code}))
-    return condition if operator == "=" else complement(attribute, condition)
+def rest(attribute: Attribute, condition: Condition) -> Condition:
+    """All values that do not satisfy a condition, missing ones included: the complement as a set."""
+    return ~condition if attribute.nullable else ~condition & EVERYTHING
 
 
-def _compare_categories(attribute: Attribute, operator: str, value: Any) -> Condition:
-    """Values before or after a given one in the schema's order. Undeclared values (`other`) have no order."""
-    if not isinstance(attribute, Category) or not attribute.ordered:
-        raise QueryError(
-            f"{attribute.name!r} has no order, so {operator} has no meaning for it. Use = or IN with "
-            "its values."
-        )
-    code, n = _code(attribute, value), len(attribute.values)
-    if code is None or code >= n:
-        return Condition()
-    chosen = {"<": range(code), "<=": range(code + 1), ">": range(code + 1, n), ">=": range(code, n)}[
-        operator
-    ]
-    return Condition(codes=frozenset(chosen))
+def of_codes(attribute: Attribute, codes: Iterable[int]) -> Condition:
+    """The values of these codes. The outer bins hold all values beyond them."""
+    return _united(pair for code in codes for pair in of_code(attribute, code).ranges)
+
+
+def of_code(attribute: Attribute, code: int) -> Condition:
+    """The values of one code."""
+    if code == attribute.null_code:
+        return missing(attribute)
+    start = code * BIN if code else LOWEST
+    return Condition(((start, (code + 1) * BIN if code + 1 < attribute.n_values else math.inf),))
+
+
+def _united(ranges: Iterable[Range]) -> Condition:
+    """The union of any ranges, empty ones among them."""
+    merged: list[Range] = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        elif low < high:
+            merged.append((low, high))
+    return Condition(tuple(merged))
+
+
+def compare(attribute: Attribute, sign: str, value: Any) -> Condition:
+    """`attribute sign value` with sign one of = != < <= > >=."""
+    if sign == "!=":
+        return complement(compare(attribute, "=", value))
+    start = LOWEST if sign in ("<", "<=") else _end(attribute, value, sign, is_after=sign == ">")
+    if sign in (">", ">="):
+        return _range(start, _top(attribute))
+    return _range(start, _end(attribute, value, sign, is_after=sign != "<"))
 
 
 def between(attribute: Attribute, low: Any, high: Any) -> Condition:
     """`attribute BETWEEN low AND high`, both ends included; None for an end that is open."""
-    if isinstance(attribute, Ordered):
-        start = -math.inf if low is None else _places(attribute, low)[0]
-        end = math.inf if high is None else _places(attribute, high)[1]
-        return Condition(((start, end),)) if start < end else Condition()
-    condition = everything(attribute)
-    for sign, value in ((">=", low), ("<=", high)):
-        condition &= condition if value is None else compare(attribute, sign, value)
-    return condition
+    if low is None and high is None:
+        return EVERYTHING
+    start = LOWEST if low is None else _end(attribute, low, ">=", is_after=False)
+    return _range(start, _top(attribute) if high is None else _end(attribute, high, "<=", is_after=True))
 
 
-def one_of(attribute: Attribute, values: Any) -> Condition:
+def one_of(attribute: Attribute, values: Iterable[Any]) -> Condition:
     """`attribute IN (values)`."""
-    parts = [compare(attribute, "=", value) for value in values]
-    ranges = (pair for condition in parts for pair in condition.ranges)
-    return Condition(_tidy(ranges), frozenset(code for condition in parts for code in condition.codes))
+    return _united(pair for value in values for pair in compare(attribute, "=", value).ranges)
 
 
-def _compare_ordered(attribute: Ordered, operator: str, value: Any) -> Condition:
-    at, after = _places(attribute, value)
-    if not attribute.whole and operator in ("=", "!="):
-        raise QueryError(
-            f"{attribute.name!r} is a real number counted in bins, so a single value cannot be counted. Use "
-            f"a range, such as {attribute.name} BETWEEN {quoted(value)} AND {at + attribute.width_at(at):g}."
-        )
-    if math.isnan(at):
-        return Condition()
-    ranges = {
-        "=": [(at, after)],
-        "!=": [(-math.inf, at), (after, math.inf)],
-        "<": [(-math.inf, at)],
-        "<=": [(-math.inf, after)],
-        ">": [(after, math.inf)],
-        ">=": [(at, math.inf)],
-    }
-    return Condition(_tidy(ranges[operator]))
+def _range(start: float, end: float) -> Condition:
+    return Condition(((start, end),)) if start < end else Condition()
 
 
-def _places(attribute: Ordered, value: Any) -> tuple[float, float]:
-    """The points of the axis from which values are ≥ and > a literal.
+def _top(attribute: Attribute) -> float:
+    """Where the order of values ends. Undeclared values (`other`) have none."""
+    has_other = isinstance(attribute, Category) and attribute.n_values > len(attribute.values)
+    return (attribute.n_values - 1) * BIN if has_other else math.inf
 
-    On a whole axis these are one apart, or equal between numbers; on a real one they are neighbouring
-    doubles. A real axis's upper end belongs to the last bin: a value there lies just inside.
-    """
+
+def _end(attribute: Attribute, value: Any, sign: str, is_after: bool) -> float:
+    """The place from which values are ≥ a literal; is_after: > a literal. NaN for literals without order."""
+    is_single = sign in ("=", "!=")
+    if not isinstance(attribute, Ordered):
+        own = of_code(attribute, _code(attribute, value)).ranges[0]
+        if not is_single and not attribute.has_order:
+            raise QueryError(
+                f"{attribute.name!r} has no order, so {sign} has no meaning for it. Use = or IN with "
+                "its values."
+            )
+        return own[is_after] if is_single or own[1] <= _top(attribute) else math.nan
     try:
         at = attribute.position(value)
     except TypeError:
         kind = "a date such as DATE '2024-01-31'" if attribute.kind == "datetime" else "a number"
         raise QueryError(f"{attribute.name!r} is compared with {kind}, not with {quoted(value)}.") from None
-    if isinstance(attribute, Datetime) and attribute.counts_days and is_whole_day(value):
-        return at, at + MICROSECONDS_PER_DAY  # a plain date compared with days is that day
-    if attribute.whole and type(at) is int:
-        return at, at + 1
+    if is_single and not attribute.whole:
+        raise QueryError(
+            f"{attribute.name!r} is a real number counted in bins, so a single value cannot be counted. Use "
+            f"a range, such as {attribute.name} BETWEEN {quoted(value)} AND {at + attribute.width_at(at):g}."
+        )
     if not math.isfinite(at):
-        return at, at
-    if attribute.whole:
-        return math.ceil(at), math.floor(at) + 1
-    return math.nextafter(at, -math.inf) if at == attribute.edges[-1] else at, math.nextafter(at, math.inf)
+        return max(at, LOWEST)
+    if not attribute.whole:
+        if at == attribute.ends[1]:  # belongs to the last bin
+            return attribute.n_values * BIN + (1 if is_after else -SLIVER)
+        place = _place(attribute, at)
+        return place + SLIVER if is_after and 0 <= place < attribute.n_values * BIN else place
+    place = _place(attribute, math.ceil(at))
+    if not is_after or at != math.floor(at):
+        return place
+    is_day = isinstance(attribute, Datetime) and attribute.counts_days and is_whole_day(value)
+    # A plain date compared with days is that day. Neighbours may share a place of a very wide bin.
+    return max(_place(attribute, int(at) + (MICROSECONDS_PER_DAY if is_day else 1)), place + 1)
 
 
-def _code(attribute: Attribute, value: Any) -> int | None:
+def _place(attribute: Ordered, position: float) -> float:
+    """The place of a position on an attribute's axis."""
+    low, high = attribute.ends
+    if isinstance(attribute, Integer) and attribute.every == 1:
+        return (position - low) * BIN
+    if position < low:
+        return max(position - low, LOWEST)
+    if position >= high:
+        return attribute.n_values * BIN + (position - high)
+    code, below, is_cut = attribute.bin_of(position)
+    return code * BIN + is_cut * min(max(round(below * BIN), SLIVER), BIN - 2 * SLIVER)
+
+
+def _code(attribute: Attribute, value: Any) -> int:
+    """The code of a truth value or a category."""
     if isinstance(attribute, Boolean):
         truth: dict[Any, int] = {False: 0, True: 1, "false": 0, "true": 1}
         key = value.lower() if isinstance(value, str) else value
@@ -246,41 +236,23 @@ def code_shares(attribute: Attribute, condition: Condition) -> Floats:
 
 
 def shares_of(attribute: Attribute, conditions: Sequence[Condition]) -> Floats:
-    """Share of each code that satisfies each of several conditions, shape (n_conditions, size)."""
-    shares = np.zeros((len(conditions), attribute.size))
-    if isinstance(attribute, Ordered):
-        shares[:, : attribute.n_values] = _bin_shares(attribute, [one.ranges for one in conditions])
-    else:
-        for row, condition in zip(shares, conditions, strict=True):
-            row[list(condition.codes)] = 1.0
-    if attribute.null_code is not None:
-        shares[[condition.null for condition in conditions], attribute.null_code] = 1.0
-    return shares
+    """Share of each code that satisfies each of several conditions, shape (n_conditions, size).
 
-
-def _bin_shares(attribute: Ordered, ranges: Sequence[tuple[Range, ...]]) -> Floats:
-    """Share of each bin that lies in several tuples of tidy ranges, shape (n_tuples, n_values).
-
-    It is 1 or 0 only if the whole bin lies inside or outside: the share of a cut bin differs from both by at
-    least `LEAST_SHARE`, despite rounding. Shares are coarse enough that their sums are exact.
+    It is 1 or 0 only if the whole bin lies inside or outside.
     """
-    edges, n = attribute.edges, attribute.n_values
-    first, last = attribute.ends
-    row = np.repeat(np.arange(len(ranges)), [2 * len(own) for own in ranges])
-    ends = [min(max(end, first), last) for own in ranges for pair in own for end in pair]
-    place, sign = np.array(ends, edges.dtype), np.tile([-1.0, 1.0], len(row) // 2)
-    code = np.searchsorted(edges, place, side="right") - 1
-    start = edges[code]
-    below = (place - start) / np.where(code < n, edges[np.minimum(code + 1, n)] - start, 1)
+    n = attribute.n_values
+    ends = [min(max(end, 0), n * BIN) for one in conditions for pair in one.ranges for end in pair]
+    row = np.repeat(np.arange(len(conditions)), [2 * len(one.ranges) for one in conditions])
+    code, inside = np.divmod(np.array(ends, np.int64), BIN)
+    sign = np.tile([-1.0, 1.0], len(row) // 2)
     # A range adds 1 from the bin of its start to the bin before its end, and corrects both for its ends.
-    steps, shares = np.zeros((2, len(ranges), n + 1))
+    steps, shares = np.zeros((2, len(conditions), n + 1))
     np.add.at(steps, (row, code), -sign)
-    np.add.at(shares, (row, code), sign * below)
+    np.add.at(shares, (row, code), sign * inside / BIN)
     shares += np.cumsum(steps, axis=1)
-    cut = place > start
-    cells = row[cut], code[cut]
-    shares[cells] = np.rint(np.clip(shares[cells], LEAST_SHARE, 1.0 - LEAST_SHARE) * _GRAIN) / _GRAIN
-    return shares[:, :n]
+    if attribute.nullable:
+        shares[:, n] = [bool(one.ranges) and one.ranges[0][0] < LOWEST for one in conditions]
+    return shares[:, : attribute.size]
 
 
 class Reach(NamedTuple):
@@ -296,17 +268,14 @@ def reach(attribute: Attribute, condition: Condition) -> Reach:
     Such values are counted in the first or the last bin. These are certain only if the condition holds for
     all values beyond as well, and possible if it holds for any of them.
     """
-    shares = code_shares(attribute, condition)
+    shares, n = code_shares(attribute, condition), attribute.n_values
     certain, possible = shares == 1.0, shares > 0.0
-    unsure = list(condition.open)
-    certain[unsure], possible[unsure] = False, True
-    if isinstance(attribute, Ordered) and attribute.n_values:
-        last = attribute.n_values - 1
-        sides = ((0, (-math.inf, float(attribute.edges[0]))), (last, (float(attribute.edges[-1]), math.inf)))
-        for code, beyond in sides:
-            inside = _common(condition.ranges, (beyond,))
-            certain[code] &= inside == (beyond,)
-            possible[code] |= bool(inside)
+    for code, beyond in ((0, (LOWEST, 0)), (n - 1, (n * BIN, math.inf))):
+        inside = (condition & Condition((beyond,))).ranges
+        certain[code] &= inside == (beyond,)
+        possible[code] |= bool(inside)
+    if condition.open is not None:
+        certain[condition.open], possible[condition.open] = False, True
     return Reach(certain, possible)
 
 
@@ -314,62 +283,65 @@ def reaching(attribute: Attribute, condition: Condition, upper: bool) -> Conditi
     """The most or the least that an open condition may select: records of a bin may share one value.
 
     At most: ranges beyond the schema's bounds or inside one bin take the whole bin, as do ends beside an
-    edge, and all records of open codes satisfy the condition. At least: ranges inside one bin omit the bin,
-    as do ends beside an edge, and no record of open codes satisfies it.
+    edge, and all records of the open code satisfy the condition. At least: ranges inside one bin omit the
+    bin, as do ends beside an edge, and no record of the open code satisfies it.
     """
-    codes = condition.codes | condition.open if upper else condition.codes - condition.open
-    if not isinstance(attribute, Ordered):
-        return condition._replace(codes=codes)
-    return condition._replace(ranges=_tidy(_reached(attribute, own, upper) for own in condition.ranges))
+    reached = _united(_reached(attribute.n_values, own, upper) for own in condition.ranges)
+    if condition.open is None:
+        return reached
+    unknown = of_code(attribute, condition.open)
+    return reached | unknown if upper else reached & ~unknown
 
 
 def is_open(attribute: Attribute, condition: Condition) -> bool:
     """Whether records that the estimate excludes may satisfy a condition, or the reverse."""
-    if not isinstance(attribute, Ordered):
-        return bool(condition.open)
-    low, high = attribute.ends
-    # A plain loop, because there can be many thousands of conditions. Only short ranges of whole numbers can
-    # lie inside a bin.
+    n = attribute.n_values
     for own in condition.ranges:
-        if own[0] >= high or own[1] <= low:
+        start, end = own
+        if _is_beyond(n, own):
             return True
-        may_cut = not isinstance(attribute, Integer) or own[1] - own[0] < attribute.widest_bin
-        if may_cut and any(_reached(attribute, own, upper) != own for upper in (False, True)):
+        # A plain loop that tests whole bins first, because there can be many thousands of conditions.
+        is_cut = (start > 0 and start % BIN) or (end < n * BIN and end % BIN)
+        if is_cut and any(_reached(n, own, upper) != own for upper in (False, True)):
             return True
-    return False
+    return condition.open is not None
 
 
-def _reached(attribute: Ordered, own: Range, upper: bool) -> Range:
-    """The bounds of a range at most or at least."""
+def _is_beyond(n: int, own: Range) -> bool:
+    """Whether all values of a range lie beyond the bounds of n bins."""
+    return own[0] >= n * BIN or LOWEST < own[1] <= 0
+
+
+def _reached(n: int, own: Range, upper: bool) -> Range:
+    """A range at most or at least, over n bins; empty if nothing is left."""
     start, end = own
-    edges, n = attribute.edges, attribute.n_values
-    if start >= edges[-1] or end <= edges[0]:
-        nearest = n - 1 if start >= edges[-1] else 0
-        return (edges[nearest].item(), edges[nearest + 1].item()) if upper else own
-    (i, below, cuts_start), (j, below_end, cuts_end) = attribute.bin_of(start), attribute.bin_of(end)
-    if i == j < n and (cuts_start or cuts_end):
-        return (edges[i].item(), edges[i + 1].item()) if upper else (0.0, 0.0)
-    if cuts_start and min(below, 1 - below) < _SLIVER:
-        start = edges[i if upper else i + 1].item()
-    if cuts_end and min(below_end, 1 - below_end) < _SLIVER:
-        end = edges[j + 1 if upper else j].item()
+    if end <= LOWEST:  # missing values
+        return own
+    if _is_beyond(n, own):
+        code = 0 if end <= 0 else n - 1
+        return (min(start, code * BIN), max(end, (code + 1) * BIN)) if upper else own
+    (first, cut), (last, before_end) = divmod(max(start, 0), BIN), divmod(min(end, n * BIN) - 1, BIN)
+    if first == last and (cut or before_end < BIN - 1):
+        return (min(start, first * BIN), max(end, (first + 1) * BIN)) if upper else (0, 0)
+    if 0 < min(cut, BIN - cut) <= 2 * SLIVER:
+        start = (first if upper else first + 1) * BIN
+    if 0 < min(before_end + 1, BIN - before_end - 1) <= 2 * SLIVER:
+        end = (last + 1 if upper else last) * BIN
     return start, end
 
 
 def notes_on(attribute: Attribute, condition: Condition) -> Iterator[str]:
     """Sentences on values that the schema groups, and on bins that a condition cuts."""
-    if isinstance(attribute, Ordered):
-        low, high = attribute.ends
-        if any(start >= high or end <= low for start, end in condition.ranges):
-            yield note_beyond(attribute)
-        shares = code_shares(attribute, condition)
-        cut = np.flatnonzero((shares > 0.0) & (shares < 1.0)).tolist()
-        if cut:
-            yield note_on_cuts(attribute, cut)
-    elif isinstance(attribute, Category) and attribute.other is not None:
-        if condition.open:
+    if any(_is_beyond(attribute.n_values, own) for own in condition.ranges):
+        yield note_beyond(attribute)
+    shares = code_shares(attribute, condition)
+    cut = np.flatnonzero((shares > 0.0) & (shares < 1.0)).tolist()
+    if cut:
+        yield note_on_cuts(attribute, cut)
+    if isinstance(attribute, Category) and attribute.other is not None:
+        if condition.open is not None:
             yield note_on_open(attribute)
-        elif condition.codes == {attribute.code_of(attribute.other)}:
+        elif condition == of_code(attribute, attribute.unknown_code):
             yield note_on_other(attribute)
 
 

@@ -19,7 +19,7 @@ from sqlglot import exp
 from hdpview.domain import Attribute, Boolean, Schema
 from hdpview.errors import QueryError, SchemaError, quoted, shortened, unknown_name
 from hdpview.query.question import conditions
-from hdpview.query.question.boxes import Box, intersect, is_empty, rest, unite
+from hdpview.query.question.boxes import Box, intersect, is_empty, unite
 from hdpview.query.question.conditions import Condition
 
 Where = str | Mapping[str, Any] | None
@@ -249,11 +249,15 @@ class _Reader:
             return condition_on(attribute, node, negated)
         condition, has_null = plain
         if isinstance(node, exp.Is):
-            return rest(attribute, condition) if negated != bool(node.args.get("negate")) else condition
+            return (
+                conditions.rest(attribute, condition)
+                if negated != bool(node.args.get("negate"))
+                else condition
+            )
         if not negated:
             return condition
         # As in SQL, NOT IN is never true if the list contains NULL.
-        return Condition() if has_null else conditions.complement(attribute, condition)
+        return Condition() if has_null else conditions.complement(condition)
 
     def _plain(self, attribute: Attribute, node: exp.Expr) -> tuple[Condition, bool] | None:
         """The values for which a plain test of an attribute holds, and whether it compares with NULL; None

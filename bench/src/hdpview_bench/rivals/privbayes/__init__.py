@@ -23,11 +23,10 @@ import numpy as np
 from hdpview.counts.sparse import SparseCounts
 from hdpview.errors import MethodError
 from hdpview.privacy.randomness import Randomness
-from hdpview_bench.rivals.budget import Budget, noisy_vector
-from hdpview_bench.rivals.cells import CellMethod
+from hdpview_bench.rivals.budget import Budget, CellMethod, noisy_vector
 from hdpview_bench.rivals.privbayes.network import ExactTables, choose_network
 from hdpview_bench.rivals.privbayes.synthesis import best_total, conditional, synthesise
-from hdpview_bench.rivals.records import RecordRelease
+from hdpview_bench.rivals.releases import RecordRelease
 
 _TOTAL_SHARE = Fraction(1, 100)
 _FEWEST_RECORDS = 2**18
