@@ -183,13 +183,11 @@ class _Fields:
 
     def _weight(self, a: int, others: tuple[int, ...] | None = None) -> _Map:
         """The factor of joint counts of other attributes, as in `closed`; None for the mean over records."""
-        codes, piece = self.model.codes[a], self.model.pieces.get(tuple(sorted((*(others or ()), a))))
-        key = others if others == () or piece is not None else None
+        codes, (_, kept, binning) = self.model.codes[a], self.model.of_pairs
+        key = others if others is not None and len(others) < 2 else None
         if (a, key) not in self._maps:
-            weights = codes.of_noise[0] if others == () else codes.margin
-            if piece is not None:
-                of_noise = codes.of_noise[piece.binnings[sorted((*(others or ()), a)).index(a)]]
-                weights = codes.margin + piece.kept * (of_noise - codes.margin)
+            share, number = (kept[a, key[0]], binning[a, key[0]]) if key else (float(key == ()), 0)
+            weights = codes.margin + share * (codes.of_noise[number] - codes.margin)
             self._maps[a, key] = _Map(lambda values: (values @ weights)[:, None])
         return self._maps[a, key]
 
@@ -202,17 +200,26 @@ class _Fields:
         errors = np.zeros(shape)
         means = _grid_products(scan, lambda cluster: self._record_means(cluster, np.positive))
         drawn_second_moment = np.square(means)
+        places = [(c, *each) for c in scan.clusters for each in enumerate(c.attributes)]
+        # Per base sum, the attributes that it depends on; functions of others alone have no error.
+        depends = [
+            {a for c, axis, a in places if np.ptp(c.functions[:, c.of(j)], axis=1 + axis).any()}
+            for j in range(scan.n_bases)
+        ]
         for order in range(min(_MAX_FIELD_ORDER, len(own)) + 1):
             for some in combinations(own, order):
+                bases = [j for j, known in enumerate(depends) if known.issuperset(some)]
+                if not bases:
+                    continue
                 piece = model.pieces.get(some)
                 weights = {a: self._weight(a, some) for a in own if a not in some}
                 if order < 2:
                     variance = model.code_variance[some[0]] if some else model.total_variance
                     maps = {a: self._map(a, ("noise", 0)) for a in some}
-                    self._add(errors, scan, ("noise", some), maps, weights, math.sqrt(variance))
+                    self._add(errors, scan, bases, ("noise", some), maps, weights, math.sqrt(variance))
                 elif piece is not None:
                     maps = {a: self._map(a, ("noise", n)) for a, n in zip(some, piece.binnings, strict=True)}
-                    self._add(errors, scan, ("noise", some), maps, weights, math.sqrt(piece.noise))
+                    self._add(errors, scan, bases, ("noise", some), maps, weights, math.sqrt(piece.noise))
                 if not order:
                     continue
                 scale = model.total * math.sqrt(model.levels[order - 1])
@@ -221,37 +228,35 @@ class _Fields:
                     continue
                 drawn_second_moment += _grid_products(scan, partial(self._squares, maps=whole))
                 if piece is None:
-                    self._add(errors, scan, ("model", some), whole, {}, scale)
+                    self._add(errors, scan, bases, ("model", some), whole, {}, scale)
                     continue
                 # What is unknown inside bins of the first attribute, and then inside those of the second.
                 (a, n), (b, m) = zip(some, piece.binnings, strict=True)
                 first = {a: self._map(a, ("inside", n)), b: self._map(b, ("bins", m), ("inside", m))}
                 second = {a: self._map(a, ("bins", n)), b: self._map(b, ("inside", m))}
                 for i, maps in enumerate((first, second)):
-                    self._add(errors, scan, ("model", some, i), maps, {}, scale)
+                    self._add(errors, scan, bases, ("model", some, i), maps, {}, scale)
         rest = np.zeros(shape[1:])
         if len(own) > 2:
             squares = _grid_products(scan, self._second_moments)
             left = np.maximum(squares - drawn_second_moment, 0.0) * model.total**2
             rest = model.levels[min(len(own), N_ORDERS) - 1] * left
         independent = model.total * means.reshape(scan.n_bases, -1)
-        squared_lift = lifts(scan.estimate, independent, scan.is_count)
-        lift = np.sqrt(squared_lift).reshape(shape[1:])
+        lift = np.sqrt(lifts(scan.estimate, independent, scan.is_count)).reshape(shape[1:])
         if len(own) > 1:
             largest = _grid_products(
-                scan, lambda c: np.abs(c.functions).max(axis=tuple(range(2, c.functions.ndim)))
+                scan, lambda c: abs(c.functions).reshape(*c.functions.shape[:2], -1).max(2)
             )
             rest = rest + (MIN_ERROR_RECORDS * largest / lift) ** 2
-        errors += self.normals(_group_key(scan), 1, *scan.grid) * np.sqrt(rest)
-        errors *= lift
+        errors = lift * (errors + self.normals(_group_key(scan), 1, *scan.grid) * np.sqrt(rest))
         missed = np.zeros((1, *shape[1:]))
         for some, (binnings, cells) in model.residuals.items():
-            if set(some) <= set(own):
+            if bases := [j for j, known in enumerate(depends) if known.issuperset(some)]:
                 maps = {
                     a: _Map(partial(model.codes[a].over_bins, binning=i), n)
                     for a, i, n in zip(some, binnings, cells.shape, strict=True)
                 }
-                self._add(missed, scan, cells[None], maps, {}, 1.0)
+                self._add(missed, scan, bases, cells[None], maps, {}, 1.0)
         errors += np.multiply.outer(self.normals("residuals", 1)[:, 0], missed[0])
         return errors.reshape(self.n_draws, scan.n_bases, -1)
 
@@ -259,12 +264,13 @@ class _Fields:
         self,
         errors: Floats,
         scan: ErrorScan,
+        bases: Sequence[int],
         tensor: tuple[Any, ...] | Floats,
         maps: dict[int, _Map],
         weights: dict[int, _Map],
         scale: float,
     ) -> None:
-        """Add one kernel to all base sums: coordinates of the mapped attributes times a random tensor, times
+        """Add one kernel to some base sums: coordinates of the mapped attributes times a random tensor, times
         the weights of all others, which are means over records where none are given.
 
         tensor: its name; or numbers that are not random, in place of draws.
@@ -277,7 +283,7 @@ class _Fields:
         for c, cluster in enumerate(scan.clusters):
             inside = {a: maps.get(a) or weights.get(a) or self._weight(a) for a in cluster.attributes}
             contracted[c] = _contract(cluster, inside)
-        for j in range(scan.n_bases):
+        for j in bases:
             field, left = z, list(order)
             placed = []  # clusters whose keys have become axes of the field, in order
             rest: Floats = np.ones(())

@@ -51,9 +51,8 @@ MIN_ERROR_RECORDS = 2.0
 class Piece(NamedTuple):
     """Information in released tables about two attributes together, beyond that about each.
 
-    binnings: per attribute, which of its binnings the table has, from 1.
-    noise: records², the error left in a cell. kept: the share of the table's departures from independence
-        that the fit has kept.
+    binnings: per attribute, which of its binnings the table has, from 1. noise: records², the error left in a
+        cell. kept: the share of the table's departures from independence that the fit has kept.
     """
 
     binnings: tuple[int, ...]
@@ -73,17 +72,12 @@ class _Margin(NamedTuple):
     residual: Floats
 
     @property
-    def freedom(self) -> int:
-        """Degrees of freedom of the interaction of all attributes."""
-        return math.prod(n_bins - 1 for n_bins in self.residual.shape)
-
-    @property
     def explained(self) -> float:
         """Share of the expected squared residual that noise does not explain."""
+        freedom = math.prod(n_bins - 1 for n_bins in self.residual.shape)
         energy = _interaction(self.residual, [np.full(n, 1.0 / n) for n in self.residual.shape]) ** 2
-        ratio = float(energy.sum()) / (self.table.variance * self.freedom)
-        ratio = max(ratio - 2.0 * math.sqrt(LAPLACE_SQUARES / self.freedom), 1.0)
-        return 1.0 - 1.0 / ratio
+        ratio = float(energy.sum()) / (self.table.variance * freedom)
+        return 1.0 - 1.0 / float(max(ratio - 2.0 * math.sqrt(LAPLACE_SQUARES / freedom), 1.0))
 
 
 class Residual(NamedTuple):
@@ -191,7 +185,7 @@ def error_model(part: ViewPart) -> ErrorModel:
             residual = explained * (components.table(table.shape) - table.counts)
             residuals[a,] = Residual((0,), _interaction(residual, [margins[a]]))
     for attributes, several in sorted(margins_of.items()):
-        best = min(several, key=lambda each: (-each.freedom, each.table.variance))
+        best = min(several, key=lambda each: (-each.residual.size, each.table.variance))
         explained = best.explained
         if len(attributes) > 2 and not explained:
             continue
