@@ -25,7 +25,7 @@ BUDGETS = {
     "wishes": Budget(103, 100),
     "domain": Budget(2_248, 2_100),
     "view": Budget(2_287, 2_100),
-    "query": Budget(9_672, 5_400),
+    "query": Budget(9_671, 5_400),
     "explore": Budget(3_969, 3_200),
     "privacy": Budget(1_591, 1_200),
     "counts": Budget(3_686, 2_700),

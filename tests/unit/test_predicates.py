@@ -3,6 +3,7 @@
 import contextlib
 import math
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hdpview.domain import Boolean, Category, Datetime, Integer, Real, Schema
 from hdpview.errors import QueryError
 from hdpview.query.question import conditions
 from hdpview.query.question.conditions import code_shares
-from hdpview.query.question.where import MAX_TEXT, boxes_of
+from hdpview.query.question.where import MAX_TEXT, boxes_of, tree_of
 
 SCHEMA = Schema(
     [
@@ -262,3 +263,18 @@ def test_values_of_a_very_wide_bin_stay_apart() -> None:
         assert 0 < code_shares(wide, equal)[value // 2**44] < 1e-5
         assert conditions.is_open(wide, equal)
         assert not equal & conditions.compare(wide, "<", value)
+
+
+def test_a_midnight_compared_with_days_is_that_day():
+    for day in ("2024-12-30", date(2024, 12, 30), datetime(2024, 12, 30), np.datetime64("2024-12-30T00:00")):
+        assert boxes_of({"admitted": day}, SCHEMA) == boxes_of("admitted = '2024-12-30'", SCHEMA)
+    assert set(codes("admitted <= TIMESTAMP '2024-12-30 00:00:00'", "admitted")) == {0.0, 1.0}
+
+
+def test_decimals_are_numbers_and_conditions_become_sql():
+    assert boxes_of({"income": (Decimal("3.5"), 5)}, SCHEMA) == boxes_of({"income": (3.5, 5)}, SCHEMA)
+    with pytest.raises(QueryError, match="must be SQL text or a dictionary, not int"):
+        tree_of(5, SCHEMA)
+    tree = tree_of({"income": (-math.inf, 5)}, SCHEMA)
+    assert tree is not None
+    assert "CAST('-inf' AS DOUBLE)" in tree.sql("duckdb")

@@ -57,10 +57,8 @@ class QualityReport:
         lines = [f"Errors ({how}):"]
         lines += [f"  of {kind}, 95% are within ±{error:,.0f} records" for kind, error in self.within.items()]
         if self.known:
-            n_known, groups = (
-                len(self.known),
-                f"{len(self.groups)} tables of 2 to {len(self.groups[0])} attributes",
-            )
+            n_known = len(self.known)
+            groups = f"{len(self.groups)} tables of 2 to {len(self.groups[0])} attributes"
             lines.append(f"Counted together: {n_known} of {self.n_pairs} pairs of attributes, in {groups}")
             lines += [
                 f"  {' × '.join(each.attributes)} (dependence {each.dependence:.2f})"

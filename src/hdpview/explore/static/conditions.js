@@ -248,7 +248,7 @@ function places(attribute, value) {
   }
   const place = placeOf(attribute, Math.ceil(at));
   if (at !== Math.floor(at)) return [place, place];
-  const step = isDate(attribute, value) && countsDays(attribute) ? DAY : 1;
+  const step = countsDays(attribute) && at % DAY === 0 ? DAY : 1;
   return [place, Math.max(placeOf(attribute, at + step), place + 1)];
 }
 

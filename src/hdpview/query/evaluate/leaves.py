@@ -39,7 +39,8 @@ def constant(node: exp.Expr) -> Any:
 def condition_on(attribute: Attribute, node: exp.Expr, negated: bool) -> Condition:
     """The values of an attribute for which an expression about it is true, or false if negated."""
     fine = looks_inside_days(node)
-    points, values = points_of(attribute, fine), points_of(attribute, fine).value
+    points = points_of(attribute, fine)
+    values = points.value
     other = attribute.unknown_code if isinstance(attribute, Category) and attribute.other else None
     if other is not None:
         values = pa.array([UNDECLARED if i == other else v for i, v in enumerate(values.to_pylist())])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Unpack
 
 import numpy as np
@@ -46,9 +47,8 @@ def correlation(
     view: ViewData, x: str, y: str, where: Where = None, **how: Unpack[QueryOptions]
 ) -> Statistic:
     """Pearson's correlation of two attributes."""
-    return _asked(
-        view, "correlation", exp.Corr(this=_number(view, x), expression=_number(view, y)), where, **how
-    )
+    pair = exp.Corr(this=_number(view, x), expression=_number(view, y))
+    return _asked(view, "correlation", pair, where, **how)
 
 
 def association(
@@ -96,7 +96,7 @@ def quantile(
     """A quantile of an attribute."""
     check_options("quantile", how)
     confidence = how.get("confidence", 0.95)
-    if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
+    if isinstance(q, bool) or not isinstance(q, Real) or not 0 <= q <= 1:
         raise QueryError("A quantile must be a number from 0 to 1, such as 0.5 for the median.")
     a = attribute_number(name, view.schema)
     attribute = view.schema.attributes[a]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Unpack
@@ -157,7 +157,7 @@ def marginal(
     view: ViewData, names: Sequence[str], where: Where = None, **how: Unpack[QueryOptions]
 ) -> pa.Table:
     """Counts of all combinations of values of several attributes that a condition leaves possible."""
-    if isinstance(names, str) or not names:
+    if isinstance(names, str) or not isinstance(names, Collection) or not names:
         raise QueryError('marginal takes a list of attributes, such as ["age", "sex"].')
     numbers = [attribute_number(name, view.schema) for name in names]
     if len(set(numbers)) < len(numbers):

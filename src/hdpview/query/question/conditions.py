@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdpview.domain import Attribute, Boolean, Category, Datetime, Integer, Ordered
-from hdpview.domain.calendar import MICROSECONDS_PER_DAY, is_whole_day
+from hdpview.domain.calendar import MICROSECONDS_PER_DAY
 from hdpview.errors import QueryError, quoted, unknown_name
 
 Floats = NDArray[np.float64]
@@ -98,13 +98,8 @@ def rest(attribute: Attribute, condition: Condition) -> Condition:
     return ~condition if attribute.nullable else ~condition & EVERYTHING
 
 
-def of_codes(attribute: Attribute, codes: Iterable[int]) -> Condition:
-    """The values of these codes. The outer bins hold all values beyond them."""
-    return _united(pair for code in codes for pair in of_code(attribute, code).ranges)
-
-
 def of_code(attribute: Attribute, code: int) -> Condition:
-    """The values of one code."""
+    """The values of one code. The outer bins hold all values beyond them."""
     if code == attribute.null_code:
         return missing(attribute)
     start = code * BIN if code else LOWEST
@@ -186,8 +181,9 @@ def _end(attribute: Attribute, value: Any, sign: str, is_after: bool) -> float:
     place = _place(attribute, math.ceil(at))
     if not is_after or at != math.floor(at):
         return place
-    is_day = isinstance(attribute, Datetime) and attribute.counts_days and is_whole_day(value)
-    # A plain date compared with days is that day. Neighbours may share a place of a very wide bin.
+    is_day = isinstance(attribute, Datetime) and attribute.counts_days and at % MICROSECONDS_PER_DAY == 0
+    # A date, or a moment at midnight, compared with days is that day, as in SQL, where days are dates.
+    # Neighbours may share a place of a very wide bin.
     return max(_place(attribute, int(at) + (MICROSECONDS_PER_DAY if is_day else 1)), place + 1)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -27,13 +28,8 @@ MAX_TEXT = 200_000  # maximum characters of one condition
 DIALECT = "duckdb"
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "!=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
+    exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+}  # fmt: skip
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WORDS_OF_SQL = sqlglot.Dialect.get_or_raise(DIALECT).tokenizer_class.KEYWORDS.keys()
 
@@ -156,12 +152,14 @@ def tree_of(where: Where, schema: Schema) -> exp.Expr | None:
         return None
     if isinstance(where, str):
         return parse(where)
+    if not isinstance(where, Mapping):
+        boxes_of(where, schema)  # refuses it
     parts: list[exp.Expr] = []
     for name, value in where.items():
         column = exp.column(schema.attributes[attribute_number(name, schema)].name, quoted=True)
         if isinstance(value, tuple):
             signs = zip((exp.GTE, exp.LTE), map(_plain, value), strict=True)
-            ends = [sign(this=column, expression=exp.convert(v)) for sign, v in signs if v is not None]
+            ends = [sign(this=column, expression=_literal(v)) for sign, v in signs if v is not None]
             parts.append(exp.and_(*ends) if ends else column.is_(exp.null()).not_())
             continue
         known, has_null = _alternatives(value)
@@ -170,6 +168,11 @@ def tree_of(where: Where, schema: Schema) -> exp.Expr | None:
             choices.append(exp.Is(this=column.copy(), expression=exp.Null()))
         parts.append(exp.or_(*choices) if choices else exp.false())
     return exp.and_(*parts) if parts else None
+
+
+def _literal(value: Any) -> exp.Expr:
+    is_infinite = isinstance(value, float) and math.isinf(value)
+    return exp.cast(exp.Literal.string(str(value)), "DOUBLE") if is_infinite else exp.convert(value)
 
 
 def _alternatives(value: Any) -> tuple[list[Any], bool]:
@@ -186,6 +189,7 @@ def _plain(value: Any) -> Any:
         is_day = np.datetime_data(value.dtype)[0] == "D"
         return value.astype("datetime64[D]" if is_day else "datetime64[us]").item()
     value = value.item() if isinstance(value, np.generic) else value
+    value = float(value) if isinstance(value, Decimal) else value
     is_missing = type(value).__name__ in ("NAType", "NaTType") or (
         isinstance(value, float) and math.isnan(value)
     )
