@@ -191,9 +191,8 @@ class Targets:
         departures = self.shrink(self.noisy - counts)
         departures *= counts / (counts + self.damping)
         target = np.maximum(counts + departures, _LEAST_LEFT * counts) + _LEAST_TARGET * total
-        sums = np.bincount(self.table_of_cell, target)
-        wanted: Singles = (target / sums[self.table_of_cell]).astype(np.float32)
-        return wanted
+        target /= np.bincount(self.table_of_cell, target)[self.table_of_cell]
+        return target.astype(np.float32)
 
     def maximise(
         self, share: Singles, weight: Singles, wanted: Singles, rounds: int
