@@ -122,9 +122,8 @@ def compare(attribute: Attribute, sign: str, value: Any) -> Condition:
     if sign == "!=":
         return complement(compare(attribute, "=", value))
     start = LOWEST if sign in ("<", "<=") else _end(attribute, value, sign, is_after=sign == ">")
-    if sign in (">", ">="):
-        return _range(start, _top(attribute))
-    return _range(start, _end(attribute, value, sign, is_after=sign != "<"))
+    is_open = sign in (">", ">=")
+    return _range(start, _top(attribute) if is_open else _end(attribute, value, sign, is_after=sign != "<"))
 
 
 def between(attribute: Attribute, low: Any, high: Any) -> Condition:
@@ -152,6 +151,8 @@ def _top(attribute: Attribute) -> float:
 
 def _end(attribute: Attribute, value: Any, sign: str, is_after: bool) -> float:
     """The place from which values are ≥ a literal; is_after: > a literal. NaN for literals without order."""
+    if type(value) is int and isinstance(attribute, Integer) and attribute.every == 1 and abs(value) < 2**63:
+        return (value - attribute.min + is_after) * BIN  # as below, but batches ask for thousands
     is_single = sign in ("=", "!=")
     if not isinstance(attribute, Ordered):
         own = of_code(attribute, _code(attribute, value)).ranges[0]
@@ -214,8 +215,7 @@ def _code(attribute: Attribute, value: Any) -> int:
     ):
         raise QueryError(f"{attribute.name!r} is compared with a text, not with {quoted(value)}.")
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    code = attribute.code_of(text)
-    if code is None:
+    if (code := attribute.code_of(text)) is None:
         note = " Values that were not declared are counted together" + (
             f" as {attribute.other!r}." if attribute.other else "."
         )
