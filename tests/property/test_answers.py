@@ -76,7 +76,8 @@ def test_bins_cut_through_take_their_share():
         "day >= TIMESTAMP '2024-01-11 12:00:00'": 0.95 * 4200,
     }
     estimates = view.count_many(list(counts), counts="raw").estimate
-    assert estimates == pytest.approx(list(counts.values()), abs=1e-6)
+    # A real number at an end that belongs to the range takes a sliver of its bin.
+    assert estimates == pytest.approx(list(counts.values()), rel=2e-6, abs=1e-6)
 
 
 def test_a_dictionary_means_what_its_sql_means():
