@@ -180,10 +180,6 @@ class Ordered(Attribute):
         """The first and last point of the axis."""
         return self._edge_list[0], self._edge_list[-1]
 
-    @cached_property
-    def widest_bin(self) -> float:
-        return float(np.diff(self.edges).max(initial=0))
-
     def _classes(self, longest: int, class_of: Callable[[Any], Any]) -> Cycles:
         """The class of each bin; nothing if a bin lies in two classes, or classes have few codes.
         longest: most positions in a class.
